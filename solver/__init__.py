@@ -1,0 +1,1 @@
+"""From a graph and a memory limit to a schedule."""

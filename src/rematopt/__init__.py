@@ -1,0 +1,1 @@
+"""Train a PyTorch model inside a memory limit at the least extra time."""
