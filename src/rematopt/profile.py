@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
 
 from rematopt.graph import Graph
+from rematopt.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Timing(StrEnum):
@@ -15,7 +21,7 @@ class Timing(StrEnum):
     MODELLED = "modelled"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Profile:
     """A graph, the device it was profiled on, and how each time was obtained.
 
@@ -35,3 +41,48 @@ class Profile:
     device: str
     versions: dict[str, str]
     timings: tuple[Timing, ...]
+
+    def __repr__(self) -> str:
+        graph = self.graph
+        backward = len(graph.ops) - graph.forward_count
+        return (
+            f"Profile({graph.signature.model or 'model'}: {graph.forward_count} forward and {backward} backward ops, "
+            f"{format_seconds(graph.seconds)} a step, {format_bytes(graph.static.total)} static, {self.device})"
+        )
+
+    def to_dataframe(self, by: Literal["op", "module"] = "op") -> pd.DataFrame:
+        """Tabulate times and sizes, a row an op or a module (see :mod:`rematopt.frames`).
+
+        Raises
+        ------
+        InvalidInputError
+            If ``by`` is something else.
+        """
+        from rematopt.frames import profile_frame
+
+        return profile_frame(self, by)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the profile to a JSON file.
+
+        Raises
+        ------
+        ArtefactError
+            If the file cannot be written.
+        """
+        from rematopt.artefacts import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Profile:
+        """Read a profile that :meth:`save` wrote.
+
+        Raises
+        ------
+        ArtefactError
+            If the file is missing, damaged or holds something else.
+        """
+        from rematopt.artefacts import load
+
+        return load(path, Profile)

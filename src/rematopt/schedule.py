@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from rematopt.graph import Signature
+from rematopt.units import format_bytes
 
 
 class Compute(msgspec.Struct, frozen=True, tag="compute", array_like=True):
@@ -35,7 +37,7 @@ class Status(StrEnum):
     TIME_LIMIT = "time_limit"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Schedule:
     """The steps of a training step in order, with what was predicted and proved about them.
 
@@ -87,6 +89,13 @@ class Schedule:
     signature: Signature = Signature()
     ops: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        limit = "no limit" if self.limit_bytes is None else f"limit {format_bytes(self.limit_bytes)}"
+        return (
+            f"Schedule({self.strategy}, {self.status}: peak {format_bytes(self.peak_bytes)}, {limit}, "
+            f"{self.overhead:+.2%} time, gap {self.gap:.2%})"
+        )
+
     @property
     def overhead(self) -> float:
         """Extra time as a fraction of the unplanned step."""
@@ -107,3 +116,28 @@ class Schedule:
         """Number of op runs beyond the first of each op."""
         runs = list(self.runs)
         return len(runs) - len(set(runs))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule to a JSON file.
+
+        Raises
+        ------
+        ArtefactError
+            If the file cannot be written.
+        """
+        from rematopt.artefacts import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Schedule:
+        """Read a schedule that :meth:`save` wrote.
+
+        Raises
+        ------
+        ArtefactError
+            If the file is missing, damaged or holds something else.
+        """
+        from rematopt.artefacts import load
+
+        return load(path, Schedule)
