@@ -53,6 +53,38 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         raise ArtefactError(f"cannot write {target}: {error.strerror or error}") from error
 
 
+def check_target(path: str | os.PathLike[str] | None) -> None:
+    """Make sure that a file can be written later, before the work is done that it is for.
+
+    Raises
+    ------
+    ArtefactError
+        If the folder does not exist, or the path is a folder itself.
+    """
+    if path is None:
+        return
+    if not Path(path).parent.is_dir():
+        raise ArtefactError(f"cannot write {path}: there is no folder {Path(path).parent}")
+    if Path(path).is_dir():
+        raise ArtefactError(f"cannot write {path}: it is a folder")
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder and those it lies in, unless they exist.
+
+    Raises
+    ------
+    ArtefactError
+        If that is not possible.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArtefactError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+    return folder
+
+
 def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
