@@ -1,0 +1,198 @@
+"""The functions that join profiler, solver and executor; what needs torch is imported when it is called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rematopt.cache import cache_key, cached, default_folder
+from rematopt.profile import Profile
+from rematopt.schedule import Schedule
+from rematopt.solver import solve
+
+if TYPE_CHECKING:
+    import torch
+
+    from rematopt.executor import Handle, Measurement
+
+OnMismatch = Literal["replan", "plain", "error"]
+
+
+def profile(
+    model: torch.nn.Module,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Profile:
+    """Measure sizes and times of a training step op by op, without running the step.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A model whose call Dynamo captures whole; best with the loss computed inside.
+    args, kwargs : sequence, mapping
+        The arguments of one training call.
+    optimizer : Optimizer, optional
+        Its state counts as static memory.
+    progress : callable, optional
+        Called with the number of ops measured, their total and the name of the next one.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the call cannot be captured; the message names the construct and the way out.
+
+    Examples
+    --------
+    >>> import rematopt, rematopt.zoo
+    >>> model, args, kwargs = rematopt.zoo.mlp(batch=64, width=32, depth=2)
+    >>> profile = rematopt.profile(model, args, kwargs)
+    >>> profile.save("mlp.profile.json")  # doctest: +SKIP
+    """
+    from rematopt import profiler
+
+    return profiler.profile(model, args, kwargs, optimizer=optimizer, progress=progress)
+
+
+def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch = "replan") -> Handle:
+    """Make a model train by a schedule, in place.
+
+    Class, parameters, state_dict keys and the training loop stay as they are. The numbers, too: loss,
+    gradients, buffers and random state equal those of the plain model.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The model that was profiled, or one built the same way.
+    schedule : Schedule
+        What :func:`rematopt.solve` returned.
+    on_mismatch : {"replan", "plain", "error"}
+        What to do with a call that the schedule was not made for (another batch size, say): solve for
+        it within the same limit, run it as the plain model does, or raise.
+
+    Returns
+    -------
+    Handle
+        ``handle.remove()`` gives the plain model back.
+
+    Raises
+    ------
+    ScheduleMismatchError
+        When the model is called, if its graph is not the schedule's and ``on_mismatch`` is "error".
+
+    Examples
+    --------
+    >>> import rematopt, rematopt.zoo
+    >>> model, args, kwargs = rematopt.zoo.mlp(batch=64, width=32, depth=2)
+    >>> schedule = rematopt.solve(rematopt.profile(model, args, kwargs), "min")
+    >>> handle = rematopt.apply(model, schedule)
+    >>> model(*args, **kwargs).backward()
+    >>> handle.remove()
+    """
+    from rematopt import executor
+
+    return executor.apply(model, schedule, on_mismatch=on_mismatch)
+
+
+def optimize(
+    model: torch.nn.Module,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    memory_limit: int | float | str,
+    optimizer: torch.optim.Optimizer | None = None,
+    strategy: str = "auto",
+    time_limit: float = 60.0,
+    gap: float = 0.01,
+    on_mismatch: OnMismatch = "replan",
+    cache: bool | str | os.PathLike[str] = True,
+) -> Handle:
+    """Profile, solve and apply in one call.
+
+    The schedule is kept on disk and used again for the same graph, sizes, device, versions, limit and
+    options; changes in any of them lead to a new one.
+
+    Parameters
+    ----------
+    model, args, kwargs, optimizer
+        As for :func:`profile`.
+    memory_limit, strategy, time_limit, gap
+        As for :func:`solve`.
+    on_mismatch
+        As for :func:`apply`.
+    cache : bool or path
+        True for ``$XDG_CACHE_HOME/rematopt`` (``~/.cache/rematopt``), a path for another folder, False
+        to solve anew.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the call cannot be captured.
+    InfeasibleLimitError
+        If no schedule fits; the message gives the smallest feasible limit.
+
+    Examples
+    --------
+    >>> import rematopt, rematopt.zoo
+    >>> model, args, kwargs = rematopt.zoo.mlp(batch=64, width=32, depth=2)
+    >>> handle = rematopt.optimize(model, args, kwargs, memory_limit="90%", cache=False)
+    >>> model(*args, **kwargs).backward()
+    """
+    folder = _cache_folder(cache)
+    measured = profile(model, args, kwargs, optimizer=optimizer)
+    key = cache_key(
+        measured.graph,
+        device=measured.device,
+        versions=measured.versions,
+        limit=memory_limit,
+        strategy=strategy,
+        time_limit=time_limit,
+        gap=gap,
+    )
+    schedule = cached(
+        folder,
+        key,
+        lambda: solve(measured, memory_limit, strategy=strategy, time_limit=time_limit, gap=gap),
+        fingerprint=measured.graph.fingerprint,
+    )
+    return apply(model, schedule, on_mismatch=on_mismatch)
+
+
+def measure(
+    model: torch.nn.Module,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    repeats: int = 5,
+) -> Measurement:
+    """Run training steps and return the real peak in bytes and the median time in seconds.
+
+    Works on plain models and on those that a schedule was applied to. Gradients, buffers and random
+    state are left as they were.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        What to call.
+    loss : callable, optional
+        From the model's output to the loss; by default the output itself, or its ``loss``.
+    optimizer : Optimizer, optional
+        Its state counts as static memory.
+    repeats : int
+        Steps to time.
+    """
+    from rematopt import executor
+
+    return executor.measure(model, args, kwargs, loss=loss, optimizer=optimizer, repeats=repeats)
+
+
+def _cache_folder(cache: bool | str | os.PathLike[str]) -> Path | None:
+    if isinstance(cache, bool):
+        return default_folder() if cache else None
+    return Path(cache)

@@ -1,0 +1,245 @@
+"""The command line: ``rematopt profile``, ``solve``, ``train``, ``pareto``, ``inspect``, ``demo``.
+
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 the memory limit is infeasible. Results go to stdout,
+remarks and progress to stderr.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rematopt import views
+from rematopt.artefacts import check_target, load, load_any
+from rematopt.console import note, print_json
+from rematopt.errors import InfeasibleLimitError, InvalidInputError, RematoptError
+from rematopt.profile import Profile
+from rematopt.records import (
+    comparison_record,
+    front_records,
+    graph_record,
+    infeasible_record,
+    profile_record,
+    solve_record,
+)
+from rematopt.schedule import Schedule
+
+app = typer.Typer(
+    help="Train a PyTorch model inside a memory limit at the least extra time.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Factory = Annotated[str, typer.Argument(help="path.py:name, package.module:name or zoo:name")]
+Sizes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A size for the factory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to this file.")]
+OptimizerName = Annotated[str, typer.Option("--optimizer", help="adamw, adam, sgd or none; its state counts.")]
+StrategyName = Annotated[str, typer.Option("--strategy", help="How to solve; `auto` picks.")]
+TimeLimit = Annotated[float, typer.Option("--time-limit", min=0.0, help="Seconds for each solve.")]
+Gap = Annotated[float, typer.Option("--gap", min=0.0, help="Stop when this close to the bound (share of the step).")]
+Device = Annotated[str, typer.Option("--device", help="Where to run, e.g. cuda.")]
+
+
+def main() -> None:
+    """Run the command line; the one place where errors become exit codes."""
+    try:
+        app()
+    except InfeasibleLimitError as error:
+        note(f"error: {error}")
+        sys.exit(3)
+    except InvalidInputError as error:
+        note(f"error: {error}")
+        sys.exit(2)
+    except RematoptError as error:
+        note(f"error: {error}")
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from rematopt import __version__
+
+        print(f"rematopt {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def profile(
+    factory: Factory,
+    output: Output = None,
+    set_: Sizes = None,
+    optimizer: OptimizerName = "adamw",
+    device: Device = "cpu",
+    json: AsJson = False,
+) -> None:
+    """Measure sizes and times of a model's training step, without running the step."""
+    from rematopt.training import prepare, profile_run
+
+    check_target(output)
+    measured = profile_run(prepare(factory, _sizes(set_), optimizer=optimizer, device=device))
+    if output is not None:
+        measured.save(output)
+    if json:
+        print_json(profile_record(measured))
+    else:
+        views.show_profile(measured)
+
+
+@app.command()
+def solve(
+    profile: Annotated[Path, typer.Argument(help="A profile that `rematopt profile` wrote.")],
+    limit: Annotated[str, typer.Option("--limit", help='Bytes, "8GiB", "60%" of the unplanned peak, or "min".')],
+    output: Output = None,
+    strategy: StrategyName = "auto",
+    time_limit: TimeLimit = 60.0,
+    gap: Gap = 0.01,
+    json: AsJson = False,
+) -> None:
+    """Find the cheapest schedule that fits a memory limit; Ctrl-C keeps the best one so far."""
+    from rematopt.progress import solver_progress
+    from rematopt.solver import solve as find
+
+    check_target(output)
+    measured = load(profile, Profile)
+    try:
+        with solver_progress(measured.graph.seconds) as report:
+            found = find(measured, limit, strategy=strategy, time_limit=time_limit, gap=gap, progress=report)
+    except InfeasibleLimitError as error:
+        if json:
+            print_json(infeasible_record(measured.graph, limit, error.smallest_limit_bytes))
+        raise
+    if output is not None:
+        found.save(output)
+    if json:
+        print_json(solve_record(found))
+    else:
+        views.show_schedule(found)
+
+
+@app.command()
+def train(
+    factory: Factory,
+    schedule: Annotated[Path, typer.Option("--schedule", help="A schedule that `rematopt solve` wrote.")],
+    steps: Annotated[int, typer.Option("--steps", min=2, help="Optimizer steps.")] = 10,
+    set_: Sizes = None,
+    optimizer: OptimizerName = "adamw",
+    learning_rate: Annotated[float, typer.Option("--lr", help="Learning rate.")] = 1e-3,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 0,
+    device: Device = "cpu",
+    json: AsJson = False,
+) -> None:
+    """Train by a schedule on the factory's batch and compare with the step without one."""
+    from rematopt.training import Run, compare, prepare
+
+    planned = load(schedule, Schedule)
+    sizes = _sizes(set_)
+
+    def make() -> Run:
+        return prepare(factory, sizes, optimizer=optimizer, learning_rate=learning_rate, device=device)
+
+    plain, comparison = compare(make, [None, planned], steps=steps, seed=seed)
+    identical = comparison.losses == plain.losses
+    if json:
+        print_json(comparison_record(comparison) | {"identical": identical})
+    else:
+        views.show_comparison(comparison, identical=identical)
+
+
+@app.command()
+def pareto(
+    profile: Annotated[Path, typer.Argument(help="A profile that `rematopt profile` wrote.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for table, picture, schedules.")] = None,
+    limits: Annotated[str, typer.Option(help='Number of limits, or a list: "80%,60%,1GiB,min".')] = "12",
+    measure: Annotated[str | None, typer.Option(help="Factory of the model, to run each schedule, too.")] = None,
+    set_: Sizes = None,
+    optimizer: OptimizerName = "adamw",
+    device: Device = "cpu",
+    strategy: StrategyName = "auto",
+    time_limit: TimeLimit = 30.0,
+    gap: Gap = 0.01,
+    jobs: Annotated[int, typer.Option(help="Limits solved at the same time; -1 for one a CPU.")] = -1,
+    json: AsJson = False,
+) -> None:
+    """Solve a sweep of memory limits and draw the Pareto curve."""
+    from rematopt.artefacts import make_folder
+    from rematopt.front import pareto as sweep
+
+    measured_profile = load(profile, Profile)
+    folder = None if output is None else make_folder(output)
+    wanted = int(limits) if limits.strip().isdigit() else [part.strip() for part in limits.split(",")]
+    front = sweep(measured_profile, wanted, strategy=strategy, time_limit=time_limit, gap=gap, jobs=jobs)
+    measured = []
+    if measure is not None:
+        from rematopt.training import compare_each
+
+        measured = compare_each(measure, _sizes(set_), front.schedules, optimizer=optimizer, device=device)
+    if folder is not None:
+        front.save(folder)
+        front.plot(folder / "pareto.png", measured=measured)
+    if json:
+        print_json(front_records(measured_profile.graph, front))
+    else:
+        views.show_front(front, measured)
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A profile or a schedule.")],
+    by: Annotated[str, typer.Option(help="Rows of a profile: module or op.")] = "module",
+    depth: Annotated[int, typer.Option(min=0, help="Modules down to this depth.")] = 3,
+    top: Annotated[int, typer.Option(min=1, help="Ops to show, those that keep most first.")] = 20,
+    json: AsJson = False,
+) -> None:
+    """Show what a profile or schedule file says."""
+    match load_any(file):
+        case Profile() as measured:
+            views.inspect_profile(measured, by=by, depth=depth, top=top, as_json=json)
+        case Schedule() as planned:
+            if json:
+                print_json(solve_record(planned))
+            else:
+                views.show_schedule(planned)
+        case graph:
+            if json:
+                print_json(graph_record(graph))
+            else:
+                views.show_graph(graph)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for profile, schedules and pictures.")] = Path("out"),
+    steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = 10,
+    json: AsJson = False,
+) -> None:
+    """Train a six-layer GPT-2 at its full memory and at three limits, and compare."""
+    from rematopt.demo import run_demo
+
+    result = run_demo(out, steps=steps)
+    if json:
+        print_json(result.record())
+    else:
+        views.show_demo(result)
+    if not (result.identical and result.within_limits):
+        raise typer.Exit(1)
+
+
+def _sizes(pairs: list[str] | None) -> dict[str, Any]:
+    """Read ``NAME=VALUE`` pairs; a value is a Python literal, or else a string."""
+    sizes: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise InvalidInputError(f"--set {pair!r} is not of the form NAME=VALUE, e.g. --set layers=6")
+        try:
+            sizes[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            sizes[name] = value
+    return sizes

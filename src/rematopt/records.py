@@ -1,0 +1,85 @@
+"""Schedules and comparisons as flat records: what ``--json`` prints and experiments write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rematopt.comparison import Comparison
+from rematopt.front import Front
+from rematopt.graph import Graph
+from rematopt.profile import Profile
+from rematopt.schedule import Schedule, Status
+from rematopt.solver.result import unplanned
+from rematopt.units import limit_in_bytes
+
+Record = dict[str, Any]
+
+
+def solve_record(schedule: Schedule) -> Record:
+    """Return the result of one solve; bytes are integers, times seconds."""
+    return {
+        "status": str(schedule.status),
+        "strategy": schedule.strategy,
+        "limit_bytes": schedule.limit_bytes,
+        "peak_bytes": schedule.peak_bytes,
+        "unplanned_peak_bytes": schedule.unplanned_peak_bytes,
+        "smallest_limit_bytes": schedule.smallest_limit_bytes,
+        "step_seconds": schedule.seconds,
+        "unplanned_seconds": schedule.unplanned_seconds,
+        "overhead": schedule.overhead,
+        "bound_seconds": schedule.bound_seconds,
+        "gap": schedule.gap,
+        "solve_seconds": schedule.solve_seconds,
+    }
+
+
+def infeasible_record(graph: Graph, limit: int | str, smallest_limit_bytes: int | None) -> Record:
+    """Return the record of a limit for which there is no schedule, with the fields of :func:`solve_record`."""
+    plain = unplanned(graph)
+    unknown = ("strategy", "peak_bytes", "step_seconds", "overhead", "bound_seconds", "gap", "solve_seconds")
+    return dict.fromkeys(unknown) | {
+        "status": str(Status.INFEASIBLE),
+        "limit_bytes": limit_in_bytes(limit, unplanned_peak_bytes=plain.peak_bytes),
+        "unplanned_peak_bytes": plain.peak_bytes,
+        "smallest_limit_bytes": smallest_limit_bytes,
+        "unplanned_seconds": plain.seconds,
+    }
+
+
+def front_records(graph: Graph, front: Front) -> list[Record]:
+    """Return one solve record a limit, by rising limit."""
+    smallest = front.schedules[0].peak_bytes if front.schedules else None
+    return [
+        solve_record(point.schedule) if point.schedule else infeasible_record(graph, point.limit_bytes, smallest)
+        for point in front.points
+    ]
+
+
+def comparison_record(comparison: Comparison) -> Record:
+    """Return prediction and measurement of one schedule."""
+    return {
+        "limit_bytes": comparison.limit_bytes,
+        "predicted_peak_bytes": comparison.predicted_peak_bytes,
+        "measured_peak_bytes": comparison.measured_peak_bytes,
+        "predicted_ratio": comparison.predicted_ratio,
+        "measured_ratio": comparison.measured_ratio,
+        "losses": list(comparison.losses),
+    }
+
+
+def graph_record(graph: Graph) -> Record:
+    """Return what a graph weighs and takes."""
+    return {
+        "model": graph.signature.model,
+        "forward_ops": graph.forward_count,
+        "backward_ops": len(graph.ops) - graph.forward_count,
+        "static_bytes": graph.static.total,
+        "unplanned_peak_bytes": unplanned(graph).peak_bytes,
+        "step_seconds": graph.seconds,
+        "fingerprint": graph.fingerprint,
+    }
+
+
+def profile_record(profile: Profile) -> Record:
+    """Return what a profile says as a whole."""
+    return {**graph_record(profile.graph), "device": profile.device, "versions": dict(profile.versions)}

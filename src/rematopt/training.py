@@ -1,0 +1,231 @@
+"""Training runs that are compared: same model, same batches, same random numbers, other schedules."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map_only
+
+from rematopt import api
+from rematopt.comparison import Comparison
+from rematopt.device import seconds_of
+from rematopt.errors import InvalidInputError
+from rematopt.factory import make_example
+from rematopt.model import device_of, loss_of
+from rematopt.profile import Profile
+from rematopt.progress import counted, ops_progress
+from rematopt.schedule import Schedule
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of one call."""
+
+_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adamw": torch.optim.AdamW,
+    "adam": torch.optim.Adam,
+    "sgd": partial(torch.optim.SGD, momentum=0.9),
+}
+_WARM_UP = 1
+"""Steps that are not timed: the first one compiles."""
+_STEPS_TO_TIME = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A model that is ready to train.
+
+    Parameters
+    ----------
+    model : nn.Module
+        In training mode, on its device.
+    optimizer : Optimizer or None
+        Updates its parameters; None leaves them as they are.
+    calls : iterator of Call
+        Arguments of one step after the other.
+    example : Call
+        Arguments to profile and to measure with.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer | None
+    calls: Iterator[Call]
+    example: Call
+
+
+def prepare(
+    factory: str,
+    sizes: Mapping[str, Any],
+    *,
+    optimizer: str = "adamw",
+    learning_rate: float = 1e-3,
+    device: str = "cpu",
+) -> Run:
+    """Build a run on the batch that a factory returns.
+
+    Parameters
+    ----------
+    factory, sizes
+        As for :func:`rematopt.factory.make_example`.
+    optimizer : str
+        ``adamw``, ``adam``, ``sgd`` (with momentum) or ``none``.
+    learning_rate : float
+        Of the optimizer.
+    device : str
+        Where model and batch are moved.
+
+    Raises
+    ------
+    InvalidInputError
+        If the factory, the optimizer or the device cannot be used.
+    """
+    model, args, kwargs = make_example(factory, sizes)
+    try:
+        model = model.to(device)
+        call = tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), (args, kwargs))
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidInputError(f"device {device!r} cannot be used: {' '.join(str(error).split())}") from error
+    return Run(model=model, optimizer=make_optimizer(optimizer, model, learning_rate), calls=repeat(call), example=call)
+
+
+def make_optimizer(name: str, model: nn.Module, learning_rate: float) -> torch.optim.Optimizer | None:
+    """Build an optimizer over the trained parameters; None for ``none``.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no optimizer of that name.
+    """
+    if name == "none":
+        return None
+    if name not in _OPTIMIZERS:
+        raise InvalidInputError(f"optimizer {name!r} is unknown; expected {', '.join(_OPTIMIZERS)} or none")
+    return _OPTIMIZERS[name]([p for p in model.parameters() if p.requires_grad], lr=learning_rate)
+
+
+def profile_run(run: Run) -> Profile:
+    """Profile a run, with a bar on stderr if that is a terminal."""
+    args, kwargs = run.example
+    with ops_progress() as report:
+        return api.profile(run.model, args, kwargs, optimizer=run.optimizer, progress=report)
+
+
+def compare(
+    make: Callable[[], Run], schedules: Sequence[Schedule | None], *, steps: int, seed: int = 0
+) -> list[Comparison]:
+    """Train once for each schedule, in turns, and measure peak and time of each.
+
+    The runs take turns step by step, so that a slow moment of the machine hits all of them; each has a
+    random state of its own. All are in memory at the same time.
+
+    Parameters
+    ----------
+    make : callable
+        Builds a run; called once for each schedule, and must build the same one each time.
+    schedules : sequence of Schedule or None
+        None trains the plain model. Ratios refer to the first one.
+    steps : int
+        Training steps of each, at least 2, since the first one is not timed.
+    seed : int
+        Seed of the random numbers in training.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than two steps.
+    ScheduleMismatchError
+        If a schedule was made for another model.
+    """
+    if steps <= _WARM_UP:
+        raise InvalidInputError(f"steps={steps}: the first step compiles and is not timed; train 2 or more")
+    racers = [_Racer(make(), schedule, seed) for schedule in schedules]
+    for _ in range(steps):
+        for racer in racers:
+            racer.step()
+    reference = racers[0]
+    return [racer.comparison(reference) for racer in racers]
+
+
+def compare_each(
+    factory: str, sizes: Mapping[str, Any], schedules: Sequence[Schedule], *, optimizer: str, device: str
+) -> list[Comparison]:
+    """Compare each schedule with the plain model, two models in memory at a time.
+
+    Parameters
+    ----------
+    factory, sizes, optimizer, device
+        As for :func:`prepare`.
+    schedules : sequence of Schedule
+        What to measure.
+    """
+
+    def make() -> Run:
+        return prepare(factory, sizes, optimizer=optimizer, device=device)
+
+    pairs = (compare(make, [None, schedule], steps=_STEPS_TO_TIME)[1] for schedule in schedules)
+    return list(counted(pairs, total=len(schedules), label="measuring"))
+
+
+class _Racer:
+    """One run of a comparison: its random state, losses and times."""
+
+    def __init__(self, run: Run, schedule: Schedule | None, seed: int) -> None:
+        self.run = run
+        self.schedule = schedule
+        self.device = device_of(run.model, *run.example)
+        self.losses: list[float] = []
+        self.seconds: list[float] = []
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.random_state = _random_state(self.device)
+        if schedule is not None:
+            api.apply(run.model, schedule, on_mismatch="error")
+
+    def step(self) -> None:
+        """Train one step; forward and backward are timed."""
+        args, kwargs = next(self.run.calls)
+        with torch.random.fork_rng():
+            _set_random_state(self.random_state, self.device)
+            losses: list[torch.Tensor] = []
+
+            def forward_and_backward() -> None:
+                loss = loss_of(self.run.model(*args, **kwargs))
+                loss.backward()
+                losses.append(loss.detach())
+
+            self.seconds.append(seconds_of(forward_and_backward, self.device))
+            self.random_state = _random_state(self.device)
+        self.losses.append(losses[0].item())
+        if self.run.optimizer is not None:
+            self.run.optimizer.step()
+        self.run.model.zero_grad(set_to_none=True)
+
+    def comparison(self, reference: _Racer) -> Comparison:
+        """Return prediction and measurement of this run."""
+        args, kwargs = self.run.example
+        measured = api.measure(self.run.model, args, kwargs, optimizer=self.run.optimizer, repeats=1)
+        schedule = self.schedule
+        ratios = [own / other for own, other in zip(self.seconds, reference.seconds, strict=True)][_WARM_UP:]
+        return Comparison(
+            limit_bytes=schedule.limit_bytes if schedule else None,
+            predicted_peak_bytes=schedule.peak_bytes if schedule else None,
+            measured_peak_bytes=measured.peak_bytes,
+            predicted_ratio=1 + schedule.overhead if schedule else 1.0,
+            measured_ratio=statistics.median(ratios),
+            losses=tuple(self.losses),
+        )
+
+
+def _random_state(device: torch.device) -> tuple[torch.Tensor, torch.Tensor | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+def _set_random_state(state: tuple[torch.Tensor, torch.Tensor | None], device: torch.device) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1], device)
