@@ -1,0 +1,28 @@
+# Two commands show the project: `make demo` trains a model inside memory limits, `make test` checks everything.
+# PYTHON chooses the interpreter (3.11 or newer) that the virtual environment is made with.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: demo test lint clean
+
+demo: $(INSTALLED)
+	$(BIN)/rematopt demo --out out
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv build dist out
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
