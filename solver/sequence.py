@@ -48,3 +48,21 @@ def steps_from_runs(graph: Graph, runs: Sequence[int]) -> tuple[Step, ...]:
 def first_runs(graph: Graph) -> range:
     """Every op once, in the graph's order: the step without rematerialization."""
     return range(len(graph.ops))
+
+
+def pruned(graph: Graph, runs: Sequence[int]) -> list[int]:
+    """Leave out the repeated runs none of whose outputs is read before the next production.
+
+    Solvers are free to leave such runs in where they cost nothing.
+    """
+    first = {i: at for at, i in reversed(list(enumerate(runs)))}
+    needed: set[int] = set()
+    left = []
+    for at in range(len(runs) - 1, -1, -1):
+        op = graph.ops[runs[at]]
+        if first[runs[at]] != at and needed.isdisjoint(op.outputs):
+            continue
+        needed.difference_update(op.outputs)
+        needed.update(op.inputs)
+        left.append(runs[at])
+    return left[::-1]

@@ -1,0 +1,102 @@
+"""``milp``: the exact strategy."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rematopt.schedule import Status
+from rematopt.solver.arrays import Model
+from rematopt.solver.drive import Answer, run
+from rematopt.solver.formulation import Formulation, formulate
+from rematopt.solver.presolve import NOTHING, Reduction, reduce_for_speed
+from rematopt.solver.problem import Problem, SolveResult
+from rematopt.solver.result import result_from_runs
+from rematopt.solver.sequence import pruned
+from rematopt.solver.stages import staged
+
+if TYPE_CHECKING:
+    import highspy
+
+PROOF_TOLERANCE = 1e-7
+"""Bound and cost of a finished search that agree to this share of the step's time count as equal."""
+
+
+class Milp:
+    """Mixed integer program over the staged form (:mod:`rematopt.solver.stages`).
+
+    Parameters
+    ----------
+    window : int, optional
+        Search only schedules that recompute within this many ops of what a segment reads, with the
+        reductions of presolve: fast, without a proof. Exact if not given.
+    everywhere : bool
+        Allow runs inside forward and of backward ops in graphs with a backward pass.
+    gap : float
+        Distance to the bound, as a share of the step's time, at which to stop.
+    writer : callable, optional
+        How to build the solver's model; see :func:`rematopt.solver.drive.default_writer`.
+    """
+
+    name = "milp"
+
+    def __init__(
+        self,
+        *,
+        window: int | None = None,
+        everywhere: bool = False,
+        gap: float = 0.0,
+        writer: Callable[[Model], highspy.Highs] | None = None,
+    ) -> None:
+        self.window = window
+        self.everywhere = everywhere
+        self.gap = gap
+        self.writer = writer
+
+    def solve(self, problem: Problem, time_limit: float, *, start: Sequence[int] | None = None) -> SolveResult:
+        """Solve ``problem``, from the op runs ``start`` where given.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the user stops the search before any schedule is found.
+        """
+        started = time.perf_counter()
+        graph = problem.graph
+        form = self._formulate(problem)
+        values = form.solution(start) if start is not None else None
+        gap = max(1e-6, self.gap * graph.seconds / form.cost_scale)
+        answer = run(form.model, deadline=started + time_limit, absolute_gap=gap, start=values, writer=self.writer)
+        return self._result(problem, form, answer, started)
+
+    def _formulate(self, problem: Problem) -> Formulation:
+        reduction: Reduction = NOTHING
+        if self.window is not None:
+            reduction = reduce_for_speed(problem.graph, problem.limit_bytes)
+        stages = staged(problem.graph, reduction=reduction, window=self.window, everywhere=self.everywhere)
+        return formulate(stages, problem.limit_bytes)
+
+    def _result(self, problem: Problem, form: Formulation, answer: Answer, started: float) -> SolveResult:
+        graph = problem.graph
+        exact = self.window is None
+        bound = graph.seconds
+        if exact and math.isfinite(answer.bound):
+            bound += max(0.0, answer.bound) * form.cost_scale
+        if answer.values is None:
+            if answer.interrupted:
+                raise KeyboardInterrupt
+            status = Status.INFEASIBLE if exact and answer.proved else Status.TIME_LIMIT
+            return SolveResult(
+                schedule=None,
+                status=status,
+                objective=math.inf,
+                bound=bound,
+                seconds=time.perf_counter() - started,
+            )
+        runs = pruned(graph, form.sequence(answer.values))
+        cost = sum(graph.ops[i].seconds for i in runs)
+        if exact and answer.proved and cost - bound <= PROOF_TOLERANCE * cost:
+            bound = cost
+        return result_from_runs(problem, runs, strategy=self.name, started=started, bound=bound)
