@@ -1,0 +1,128 @@
+"""What profiler and executor ask of a model: its memory outside the step, its signature, its call."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+
+from rematopt.device import allocated_bytes
+from rematopt.graph import Signature, StaticBytes
+
+
+def isolated_call(model: torch.nn.Module) -> Callable[..., Any]:
+    """The call of a model as a function with a code object of its own.
+
+    The compiler keeps its results with the code object and limits how many there may be. All models
+    share ``nn.Module``'s code, so without this they would compete for that limit.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return model._call_impl(*args, **kwargs)
+
+    call.__code__ = call.__code__.replace()
+    return call
+
+
+def device_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
+    """Where the step runs: the device of the first parameter, buffer or tensor argument."""
+    found = [*model.parameters(), *model.buffers(), *_tensors((args, kwargs))]
+    return found[0].device if found else torch.device("cpu")
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+class _Counter:
+    """Adds up storages of one device, each once."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seen: set[int] = set()
+
+    def add(self, tensors: Iterable[torch.Tensor | None]) -> int:
+        total = 0
+        for tensor in tensors:
+            if tensor is None or tensor.device.type != self.device.type:
+                continue
+            parts = [tensor.indices(), tensor.values()] if tensor.layout is torch.sparse_coo else [tensor]
+            for part in (p.detach() for p in parts):
+                storage = part.untyped_storage()
+                if storage._cdata not in self.seen:
+                    self.seen.add(storage._cdata)
+                    total += allocated_bytes(storage.nbytes(), self.device)
+        return total
+
+
+def static_bytes(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    optimizer: torch.optim.Optimizer | None = None,
+) -> StaticBytes:
+    """Memory that is there before a training step begins, by kind.
+
+    The optimizer's state counts as it will be after its first step, also before that.
+    """
+    device = device_of(model, args, kwargs)
+    counter = _Counter(device)
+    return StaticBytes(
+        parameters=counter.add(model.parameters()),
+        buffers=counter.add(model.buffers()),
+        gradients=counter.add(p.grad for p in model.parameters()),
+        inputs=counter.add(_tensors((args, kwargs))),
+        optimizer=0 if optimizer is None else optimizer_state_bytes(optimizer, device),
+    )
+
+
+def optimizer_state_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> int:
+    """Bytes of an optimizer's state, after a simulated first step if it has none yet."""
+    if optimizer.state:
+        return _Counter(device).add(_tensors(list(optimizer.state.values())))
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        twin = copy.copy(optimizer)
+        twin.__dict__.pop("step", None)  # a learning rate scheduler hangs a bound step of the original here
+        twin.state = defaultdict(dict)
+        twin.param_groups = [
+            {**group, "params": [mode.from_tensor(p) for p in group["params"]]} for group in optimizer.param_groups
+        ]
+        for group in twin.param_groups:
+            for p in group["params"]:
+                p.grad = torch.empty_like(p) if p.requires_grad else None
+        type(optimizer).step(twin)
+        return _Counter(device).add(_tensors(list(twin.state.values())))
+
+
+def signature(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Signature:
+    """Parameters, buffers and tensor arguments in words that can be compared."""
+    leaves, _ = tree_flatten_with_path((tuple(args), dict(kwargs)))
+    return Signature(
+        model=f"{type(model).__module__}.{type(model).__qualname__}",
+        parameters=parameter_lines(model),
+        arguments=tuple(
+            f"{_argument_name(path)} {_form(leaf)}" for path, leaf in leaves if isinstance(leaf, torch.Tensor)
+        ),
+    )
+
+
+def parameter_lines(model: torch.nn.Module) -> tuple[str, ...]:
+    """One line for every parameter and buffer: name, dtype, shape, and whether it is trained."""
+    parameters = [
+        f"{name} {_form(p)} {'trained' if p.requires_grad else 'frozen'}" for name, p in model.named_parameters()
+    ]
+    return (*parameters, *(f"{name} {_form(b)} buffer" for name, b in model.named_buffers()))
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _argument_name(path: Sequence[Any]) -> str:
+    kind = "args" if getattr(path[0], "idx", 0) == 0 else "kwargs"
+    return f"{kind}{keystr(tuple(path[1:]))}"
