@@ -15,31 +15,35 @@ from rematopt.units import limit_in_bytes
 Record = dict[str, Any]
 
 
+_SOLVE_FIELDS = {
+    "status": "status",
+    "strategy": "strategy",
+    "limit_bytes": "limit_bytes",
+    "peak_bytes": "peak_bytes",
+    "unplanned_peak_bytes": "unplanned_peak_bytes",
+    "smallest_limit_bytes": "smallest_limit_bytes",
+    "step_seconds": "seconds",
+    "unplanned_seconds": "unplanned_seconds",
+    "overhead": "overhead",
+    "bound_seconds": "bound_seconds",
+    "gap": "gap",
+    "solve_seconds": "solve_seconds",
+}
+"""Field of a solve record and the attribute of the schedule that it holds."""
+
+
 def solve_record(schedule: Schedule) -> Record:
     """Return the result of one solve; bytes are integers, times seconds."""
-    return {
-        "status": str(schedule.status),
-        "strategy": schedule.strategy,
-        "limit_bytes": schedule.limit_bytes,
-        "peak_bytes": schedule.peak_bytes,
-        "unplanned_peak_bytes": schedule.unplanned_peak_bytes,
-        "smallest_limit_bytes": schedule.smallest_limit_bytes,
-        "step_seconds": schedule.seconds,
-        "unplanned_seconds": schedule.unplanned_seconds,
-        "overhead": schedule.overhead,
-        "bound_seconds": schedule.bound_seconds,
-        "gap": schedule.gap,
-        "solve_seconds": schedule.solve_seconds,
-    }
+    return {field: getattr(schedule, attribute) for field, attribute in _SOLVE_FIELDS.items()}
 
 
 def infeasible_record(graph: Graph, limit: int | str, smallest_limit_bytes: int | None) -> Record:
     """Return the record of a limit for which there is no schedule, with the fields of :func:`solve_record`."""
     plain = unplanned(graph)
-    unknown = ("strategy", "peak_bytes", "step_seconds", "overhead", "bound_seconds", "gap", "solve_seconds")
-    return dict.fromkeys(unknown) | {
+    limit_bytes = limit_in_bytes(limit, unplanned_peak_bytes=plain.peak_bytes)
+    return dict.fromkeys(_SOLVE_FIELDS) | {
         "status": str(Status.INFEASIBLE),
-        "limit_bytes": limit_in_bytes(limit, unplanned_peak_bytes=plain.peak_bytes),
+        "limit_bytes": limit_bytes,
         "unplanned_peak_bytes": plain.peak_bytes,
         "smallest_limit_bytes": smallest_limit_bytes,
         "unplanned_seconds": plain.seconds,
