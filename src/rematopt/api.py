@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rematopt.executor import Handle, Measurement
 
-OnMismatch = Literal["replan", "plain", "error"]
+OnMismatch = Literal["plain", "error"]
 
 
 def profile(
@@ -58,7 +58,7 @@ def profile(
     return profiler.profile(model, args, kwargs, optimizer=optimizer, progress=progress)
 
 
-def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch = "replan") -> Handle:
+def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch = "plain") -> Handle:
     """Make a model train by a schedule, in place.
 
     Class, parameters, state_dict keys and the training loop stay as they are. The numbers, too: loss,
@@ -70,9 +70,9 @@ def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch
         The model that was profiled, or one built the same way.
     schedule : Schedule
         What :func:`rematopt.solve` returned.
-    on_mismatch : {"replan", "plain", "error"}
-        What to do with a call that the schedule was not made for (another batch size, say): solve for
-        it within the same limit, run it as the plain model does, or raise.
+    on_mismatch : {"plain", "error"}
+        What to do with a call that the schedule was not made for (another batch size, say): run it as
+        the plain model does, with one warning, or raise.
 
     Returns
     -------
@@ -82,7 +82,8 @@ def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch
     Raises
     ------
     ScheduleMismatchError
-        When the model is called, if its graph is not the schedule's and ``on_mismatch`` is "error".
+        If the schedule was made for a model with other parameters; when the model is called, if the
+        call's graph is not the schedule's and ``on_mismatch`` is "error".
 
     Examples
     --------
@@ -108,7 +109,7 @@ def optimize(
     strategy: str = "auto",
     time_limit: float = 60.0,
     gap: float = 0.01,
-    on_mismatch: OnMismatch = "replan",
+    on_mismatch: OnMismatch = "plain",
     cache: bool | str | os.PathLike[str] = True,
 ) -> Handle:
     """Profile, solve and apply in one call.

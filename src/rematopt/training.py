@@ -18,7 +18,7 @@ from rematopt.comparison import Comparison
 from rematopt.device import seconds_of
 from rematopt.errors import InvalidInputError
 from rematopt.factory import make_example
-from rematopt.model import device_of
+from rematopt.model import device_of, loss_of
 from rematopt.profile import Profile
 from rematopt.progress import counted, ops_progress
 from rematopt.schedule import Schedule
@@ -115,28 +115,6 @@ def profile_run(run: Run) -> Profile:
         return api.profile(run.model, args, kwargs, optimizer=run.optimizer, progress=report)
 
 
-def loss_of(output: Any) -> torch.Tensor:
-    """Find the loss in what a model returns: the output itself, its ``loss``, or its first element.
-
-    Raises
-    ------
-    InvalidInputError
-        If that is no tensor with one element that a gradient can flow from.
-    """
-    match output:
-        case {"loss": loss}:
-            pass
-        case [loss, *_]:
-            pass
-        case _:
-            loss = getattr(output, "loss", output)
-    if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
-        raise InvalidInputError(
-            f"the model returned {type(output).__name__} without a loss; return the loss, or an object with .loss"
-        )
-    return loss
-
-
 def compare(
     make: Callable[[], Run], schedules: Sequence[Schedule | None], *, steps: int, seed: int = 0
 ) -> list[Comparison]:
@@ -217,6 +195,8 @@ class _Racer:
 
             def forward_and_backward() -> None:
                 loss = loss_of(self.run.model(*args, **kwargs))
+                if loss is None:
+                    raise InvalidInputError("the model returned no loss; return the loss, or an object with .loss")
                 torch.autograd.backward(loss)
                 losses.append(loss.detach())
 
