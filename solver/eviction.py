@@ -86,31 +86,36 @@ class Evictor:
         self.may_run_again = recomputable_ops(plan.graph)
         self.first_stage = 0 if is_general(plan.graph) else plan.graph.forward_count
         self._heap: list[tuple[float, int, int]] = []
+        self._factors: dict[tuple[int, int], float] = {}
 
     def run(self) -> bool:
         """Give up gaps until the plan fits; False if the rule or the time is at its end before."""
         plan = self.plan
-        excess = plan.excess(self.limit)
-        if excess:
-            self._fill()
-        while excess:
+        over = self._over()
+        if over.any():
+            self._fill(over)
+        while over.any():
             if not self._heap or time.perf_counter() > self.deadline:
                 return False
             _, d, stage = heapq.heappop(self._heap)
-            score, eviction = self._score(d, stage, excess)
-            if eviction is None:
+            if not plan.retained(d, stage) or stage not in plan.touched[d]:
                 continue
-            if self._heap and score > self._heap[0][0]:
-                heapq.heappush(self._heap, (score, d, stage))
+            score, eviction = self._score(d, stage, over)
+            if eviction is None or (self._heap and score > self._heap[0][0]):
+                if score < NOTHING:
+                    heapq.heappush(self._heap, (score, d, stage))
                 continue
             eviction.apply(plan)
-            excess = plan.excess(self.limit)
-            self._renew(eviction)
+            over = self._over()
+            self._renew(eviction, over)
         return True
 
-    def _fill(self) -> None:
+    def _over(self) -> NDArray[np.int64]:
+        """For each stage the bytes above the limit."""
+        return np.maximum(self.plan.level - self.limit, 0)
+
+    def _fill(self, over: NDArray[np.int64]) -> None:
         """Queue every gap that lies in a stage above the limit, with an optimistic score."""
-        over = np.maximum(self.plan.level - self.limit, 0)
         total = np.concatenate(([0], np.cumsum(over)))
         for d, touched in enumerate(self.plan.touched):
             for before, stage in pairwise(touched):
@@ -122,12 +127,19 @@ class Evictor:
         p = plan.producer[d]
         if p not in self.may_run_again or stage in plan.ran[p] or stage < self.first_stage:
             return
-        # At its two ends a gap can only give way to what runs again there.
-        start = before if plan.again[before] else before + 1
-        relief = int(np.minimum(over[start : stage + bool(plan.again[stage])], plan.size[d]).sum())
+        relief = self._most_relief(d, before, stage, over)
         if relief:
             # The merge of a later run may win back the seconds of this one, hence nothing below zero.
             heapq.heappush(self._heap, (0.0 if self._later_run(p, stage) else plan.cost[p] / relief, d, stage))
+
+    def _most_relief(self, d: int, before: int, stage: int, over: NDArray[np.int64]) -> int:
+        """Bytes over the limit that giving up the gap of ``d`` can take away, all stages together."""
+        again = self.plan.again
+        # At its two ends a gap can only give way to what runs again there.
+        reach = over[before if again[before] else before + 1 : stage + bool(again[stage])]
+        made = self.plan.makes[self.plan.producer[d]]
+        size = self.plan.size[d] if len(made) == 1 else sum(self.plan.size[e] for e in made)
+        return int(np.minimum(reach, size).sum())
 
     def _later_run(self, i: int, stage: int) -> int | None:
         """The next stage behind ``stage`` in which op ``i`` runs again, if what it makes is read from there."""
@@ -135,10 +147,9 @@ class Evictor:
         later = min((s for s in following if s in self.plan.ran[i]), default=None)
         return later
 
-    def _renew(self, eviction: Eviction) -> None:
+    def _renew(self, eviction: Eviction, over: NDArray[np.int64]) -> None:
         """Queue the gaps around the runs of an eviction, whose scores may have become better."""
         plan = self.plan
-        over = np.maximum(plan.level - self.limit, 0)
         near = {d for i in eviction.ops for d in (*plan.reads[i], *plan.makes[i])}
         near |= {d for e in tuple(near) for i in plan.graph.consumers[e] for d in plan.makes[i]}
         for d in near:
@@ -146,48 +157,73 @@ class Evictor:
             for before, stage in pairwise(touched):
                 self._push(d, before, stage, over)
 
-    def _score(self, d: int, stage: int, excess: int) -> tuple[float, Eviction | None]:
-        """The best eviction that ends the gap of ``d`` before ``stage``."""
-        best, chosen = NOTHING, None
-        if not self.plan.retained(d, stage) or stage not in self.plan.touched[d]:
-            return best, chosen
-        plan, seconds = self.plan, self.plan.seconds
-        factor = 1 + self.noise * self.rng.random() if self.noise else 1.0
-        for eviction in self._ways(d, stage):
-            mark = plan.mark()
-            eviction.apply(plan)
-            relief = excess - plan.excess(self.limit)
-            extra = plan.seconds - seconds
-            plan.rollback(mark)
-            if relief > 0:
-                score = factor * extra / relief
+    def _score(self, d: int, stage: int, over: NDArray[np.int64]) -> tuple[float, Eviction | None]:
+        """The best eviction that ends the gap of ``d`` before ``stage``.
+
+        A way that cannot be better than the next gap in the heap is not tried; where only such ways
+        are left the result is a bound on their scores, without an eviction.
+        """
+        plan, seconds, excess = self.plan, self.plan.seconds, int(over.sum())
+        most = self._most_relief(d, plan.previous_access(d, stage), stage, over)
+        if not most:
+            return NOTHING, None
+        rival = self._heap[0][0] if self._heap else NOTHING
+        factor = self._factor(d, stage)
+        best, chosen, skipped = NOTHING, None, NOTHING
+        for net_seconds, ways in self._depths(d, stage):
+            least = factor * net_seconds / most
+            if least >= best:
+                break
+            if least > rival:
+                # Deeper ways cost no less.
+                skipped = least
+                break
+            for eviction in ways:
+                mark = plan.mark()
+                eviction.apply(plan)
+                relief = excess - plan.excess(self.limit)
+                score = factor * (plan.seconds - seconds) / relief if relief > 0 else NOTHING
+                plan.rollback(mark)
                 if score < best:
                     best, chosen = score, eviction
-        return best, chosen
+        return (skipped, None) if skipped < best else (best, chosen)
 
-    def _ways(self, d: int, stage: int) -> Iterator[Eviction]:
-        """Ways to have ``d`` anew in ``stage``: with ever more of its ancestors run again too."""
+    def _factor(self, d: int, stage: int) -> float:
+        """Random factor on the scores of a gap, always the same one."""
+        if not self.noise:
+            return 1.0
+        return self._factors.setdefault((d, stage), 1 + self.noise * self.rng.random())
+
+    def _depths(self, d: int, stage: int) -> Iterator[tuple[float, list[Eviction]]]:
+        """Ways to have ``d`` anew in ``stage``, with ever more of its ancestors run again too.
+
+        Each depth comes with the seconds that its ways and all deeper ones cost at least.
+        """
         plan = self.plan
         start = plan.producer[d]
-        ops = {start}
+        ops: set[int] = set()
+        merged: list[tuple[int, int]] = []
         frontier = [start]
-        for _ in range(MAX_DEPTH):
-            yield from self._with_merges(stage, ops)
+        net_seconds, depth = 0.0, 0
+        while frontier:
+            for i in frontier:
+                later = self._later_run(i, stage)
+                if later is None:
+                    net_seconds += plan.cost[i]
+                else:
+                    merged.append((i, later))
+            ops.update(frontier)
             frontier = self._producers(frontier, ops, stage)
-            if not frontier:
-                break
-            ops.update(frontier)
-        while frontier := self._producers(frontier, ops, stage):
-            ops.update(frontier)
-        yield from self._with_merges(stage, ops)
-        yield from self._earlier(d, start, stage)
-
-    def _with_merges(self, stage: int, ops: set[int]) -> Iterator[Eviction]:
-        chosen = tuple(sorted(ops))
-        yield Eviction(stage, chosen)
-        merged = tuple((i, later) for i in chosen if (later := self._later_run(i, stage)) is not None)
-        if merged:
-            yield Eviction(stage, chosen, merged)
+            ways = []
+            if depth < MAX_DEPTH or not frontier:
+                chosen = tuple(sorted(ops))
+                ways = [Eviction(stage, chosen)]
+                if merged:
+                    ways.append(Eviction(stage, chosen, tuple(merged)))
+            if depth == 0:
+                ways += self._earlier(d, start, stage)
+            yield net_seconds, ways
+            depth += 1
 
     def _producers(self, frontier: list[int], ops: set[int], stage: int) -> list[int]:
         """Producers of what ``frontier`` reads and ``stage`` lacks."""
