@@ -1,1 +1,6 @@
 """From a schedule to training."""
+
+from rematopt.executor.install import Handle, apply
+from rematopt.executor.measuring import Measurement, measure
+
+__all__ = ["Handle", "Measurement", "apply", "measure"]

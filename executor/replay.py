@@ -60,7 +60,7 @@ class Replay:
             needs and the tangents to the gradients.
         """
         joint = self._lowered.joint
-        outputs = joint.module.graph.output_node().args[0]
+        outputs = self._lowered.results
         placeholders = joint.module.graph.find_nodes(op="placeholder")
         tangents = [p for p in placeholders if p.name.startswith("tangents")]
 
@@ -163,4 +163,4 @@ class Replay:
         return node in self._lowered.views
 
     def _result(self, into: Pass, node: Node | None) -> Node | None:
-        return self._value(into, node) if isinstance(node, Node) else None
+        return None if node is None else self._value(into, node)

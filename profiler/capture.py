@@ -7,21 +7,18 @@ the one that the executor meets later in training.
 
 from __future__ import annotations
 
-import contextlib
-import random
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch._dynamo import exc
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from rematopt.errors import UnsupportedModelError
-from rematopt.model import isolated_call
+from rematopt.model import isolated_call, random_states_restored
 
 
 @dataclass(frozen=True)
@@ -50,19 +47,6 @@ def _stop_with_graph(module: GraphModule, _inputs: Any, *, num_fwd_outputs: int,
 
 def _stop_without_graph(_module: GraphModule, _inputs: Any) -> Any:
     raise _NothingToTrain
-
-
-@contextlib.contextmanager
-def random_states_restored() -> Iterator[None]:
-    """Leave the random states of torch, Python and NumPy as they were."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  (the global generator is what models use)
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    try:
-        with torch.random.fork_rng(devices=devices):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
 
 
 def capture(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> JointGraph:

@@ -46,6 +46,8 @@ class Lowered:
         For each view, the data whose storage it shares; absent for views of static memory.
     views : frozenset of Node
         Nodes that allocate nothing, views of static memory included.
+    results : tuple of Node or None
+        Outputs of the joint graph: the forward pass's, then a gradient or None for each primal.
     device : torch.device
         Where the step runs.
     """
@@ -57,6 +59,7 @@ class Lowered:
     data_of: dict[Node, int]
     base_of: dict[Node, int]
     views: frozenset[Node]
+    results: tuple[Node | None, ...]
     device: torch.device
 
 
@@ -226,6 +229,7 @@ def lower(joint: JointGraph, *, static: StaticBytes | None = None, signature: Si
         data_of=data_of,
         base_of=base_of,
         views=roles.views,
+        results=roles.results,
         device=roles.device,
     )
 
@@ -259,7 +263,7 @@ def _values(builder: _Builder, nodes: Iterable[Node]) -> tuple[dict[Node, int], 
         d = builder.data_at.get(storage_key(found[0])) if found else None
         if d is None or node.op != "call_function":
             continue
-        source = node.args[0] if is_getitem(node) else node
+        (source,) = node.all_input_nodes if is_getitem(node) else (node,)
         if node in builder.roles.views:
             views[node] = d
         elif isinstance(value, torch.Tensor) and builder.data[d].producer == ops.get(source):

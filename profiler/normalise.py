@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from rematopt.profiler.operators import is_getitem
+from rematopt.profiler.operators import is_getitem, result_position
 
 aten = torch.ops.aten
 
@@ -39,7 +39,7 @@ def ignores_running_statistics(node: Node) -> bool:
     return all(
         user.target is aten.copy_.default
         for result in node.users
-        if is_getitem(result) and result.args[1] >= _PURE_RESULTS
+        if is_getitem(result) and result_position(result) >= _PURE_RESULTS
         for user in result.users
     )
 

@@ -44,6 +44,13 @@ def is_getitem(node: Node) -> bool:
     return node.op == "call_function" and node.target is operator.getitem
 
 
+def result_position(node: Node) -> int:
+    """Which result a getitem node picks."""
+    position = node.args[1]
+    assert isinstance(position, int)
+    return position
+
+
 def is_mutation(node: Node) -> bool:
     """Whether the operator writes into one of its arguments."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
@@ -59,7 +66,7 @@ def is_random(node: Node) -> bool:
         return False
     if _ATTENTION_WITH_DROPOUT not in target._schema.name:
         return True
-    return argument(node, "dropout_p", 0.0) != 0.0
+    return bool(argument(node, "dropout_p", 0.0) != 0.0)
 
 
 def argument(node: Node, name: str, default: Any) -> Any:

@@ -14,10 +14,10 @@ from torch.utils.flop_counter import flop_registry
 
 from rematopt.device import describe
 from rematopt.errors import InvalidInputError
-from rematopt.graph import Graph, Op
-from rematopt.model import signature, static_bytes
+from rematopt.graph import Graph, Kind, Op
+from rematopt.model import random_states_restored, signature, static_bytes
 from rematopt.profile import Profile, Timing
-from rematopt.profiler.capture import capture, random_states_restored
+from rematopt.profiler.capture import capture
 from rematopt.profiler.lowering import Lowered, lower
 from rematopt.profiler.stopwatch import Progress, op_costs
 
@@ -82,10 +82,16 @@ def measured(lowered: Lowered, progress: Progress | None = None) -> tuple[Graph,
     for op, node in zip(lowered.graph.ops, lowered.nodes, strict=True):
         cost = costs.get(node) if node is not None else None
         if cost is not None and node is not None:
-            op = replace(op, seconds=cost.seconds, workspace_bytes=cost.workspace_bytes, flops=_flops(node))
+            workspace = cost.workspace_bytes + _replay_bytes(lowered.graph, op)
+            op = replace(op, seconds=cost.seconds, workspace_bytes=workspace, flops=_flops(node))
         ops.append(op)
         timings.append(Timing.MEASURED if cost is not None else Timing.MODELLED)
     return replace(lowered.graph, ops=tuple(ops)), tuple(timings)
+
+
+def _replay_bytes(graph: Graph, op: Op) -> int:
+    """A random op that runs again holds the generator's present state meanwhile."""
+    return sum(graph.data[d].bytes for d in op.inputs if graph.data[d].kind is Kind.RANDOM_STATE)
 
 
 def _flops(node: Node) -> int:

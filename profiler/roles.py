@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -27,8 +28,10 @@ class Roles:
         Nodes all of whose results share a storage with something older, getitems of those included.
     primals, tangents : tuple of Node
         Inputs of the forward pass and gradients handed to the backward pass.
+    results : tuple of Node or None
+        All outputs of the joint graph.
     forward_outputs, gradients : tuple of Node
-        Results of the two passes, absent ones left out.
+        The same by pass, absent ones left out.
     gradient_of : tuple of (Node, Node)
         Gradients with the primals they belong to.
     mutated : frozenset of Node
@@ -41,6 +44,7 @@ class Roles:
     views: frozenset[Node]
     primals: tuple[Node, ...]
     tangents: tuple[Node, ...]
+    results: tuple[Node | None, ...]
     forward_outputs: tuple[Node, ...]
     gradients: tuple[Node, ...]
     gradient_of: tuple[tuple[Node, Node], ...]
@@ -56,8 +60,8 @@ class Roles:
         placeholders = graph.find_nodes(op="placeholder")
         tangents = tuple(p for p in placeholders if p.name.startswith("tangents"))
         primals = tuple(p for p in placeholders if p not in tangents)
-        outputs = graph.output_node().args[0]
-        results = [n if isinstance(n, Node) else None for n in outputs]
+        outputs: Any = graph.output_node().args[0]
+        results = tuple(n if isinstance(n, Node) else None for n in outputs)
         backward_results = results[joint.forward_outputs :]
         views = frozenset(n for n in graph.nodes if _is_view(n, storages))
         needed = _needed(graph.output_node())
@@ -71,6 +75,7 @@ class Roles:
             views=views,
             primals=primals,
             tangents=tangents,
+            results=results,
             forward_outputs=tuple(n for n in results[: joint.forward_outputs] if n is not None),
             gradients=tuple(n for n in backward_results if n is not None),
             gradient_of=tuple((g, p) for g, p in zip(backward_results, primals, strict=False) if g is not None),

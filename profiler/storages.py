@@ -13,7 +13,7 @@ from rematopt.profiler.operators import is_getitem, tensors
 
 def storage_key(tensor: torch.Tensor) -> int:
     """Identity of a tensor's storage, valid while some tensor of it is alive."""
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
 
 
 def storage_bytes(tensor: torch.Tensor) -> int:

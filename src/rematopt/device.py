@@ -121,7 +121,7 @@ def seconds_of(call: Callable[[], Any], device: torch.device) -> float:
         start = time.perf_counter()
         call()
         return time.perf_counter() - start
-    start_event, end_event = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start_event, end_event = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     with torch.cuda.device(device):
         start_event.record()
         call()

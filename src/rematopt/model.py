@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from rematopt.device import allocated_bytes
+from rematopt.errors import InvalidInputError
 from rematopt.graph import Signature, StaticBytes
 
 
@@ -23,10 +27,23 @@ def isolated_call(model: torch.nn.Module) -> Callable[..., Any]:
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return model._call_impl(*args, **kwargs)
+        return model._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     call.__code__ = call.__code__.replace()
     return call
+
+
+@contextmanager
+def random_states_restored() -> Iterator[None]:
+    """Leave the random states of torch, Python and NumPy as they were."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  (the global generator is what models use)
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
 
 
 def device_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
@@ -126,3 +143,33 @@ def _form(tensor: torch.Tensor) -> str:
 def _argument_name(path: Sequence[Any]) -> str:
     kind = "args" if getattr(path[0], "idx", 0) == 0 else "kwargs"
     return f"{kind}{keystr(tuple(path[1:]))}"
+
+
+def loss_of(output: Any) -> torch.Tensor | None:
+    """The loss in a model's output: a scalar tensor, its ``loss``, or a scalar first element; else None."""
+    if isinstance(output, Mapping):
+        output = output.get("loss")
+    elif hasattr(output, "loss"):
+        output = output.loss
+    elif isinstance(output, tuple | list) and output:
+        output = output[0]
+    is_scalar = isinstance(output, torch.Tensor) and output.numel() == 1 and output.is_floating_point()
+    return output if is_scalar else None
+
+
+def run_backward(output: Any, loss: Callable[[Any], torch.Tensor] | None = None) -> None:
+    """Run the backward pass of a training step.
+
+    From ``loss(output)`` if given, else from the loss in the output, else from every differentiable
+    tensor of it with gradients of ones.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing in the output requires a gradient.
+    """
+    found = loss(output) if loss is not None else loss_of(output)
+    roots = [found] if found is not None else [t for t in _tensors(output) if t.requires_grad]
+    if not any(t.requires_grad for t in roots):
+        raise InvalidInputError("nothing in the model's output requires a gradient: there is no backward pass to run")
+    torch.autograd.backward(roots, [torch.ones_like(t) for t in roots])

@@ -1,0 +1,92 @@
+"""The compiler backend that makes a model run by a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition
+from torch.fx import GraphModule
+from torch.fx.graph import _BoxedCodeGen
+
+from rematopt.errors import ScheduleMismatchError, UnsupportedModelError
+from rematopt.executor.replay import Replay
+from rematopt.profiler.capture import JointGraph
+from rematopt.profiler.lowering import Lowered, lower
+from rematopt.schedule import Schedule
+
+Fallback = Callable[[Lowered | None, ScheduleMismatchError], Schedule | None]
+"""Asked for the schedule of a graph that the given one was not made for; None runs the graph as it is.
+
+The lowered graph is None where it cannot be planned at all.
+"""
+
+
+class ScheduleBackend:
+    """Partitions joint graphs by a schedule.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        For the graph whose fingerprint it carries.
+    fallback : callable
+        Decides on every other graph; may raise.
+    """
+
+    def __init__(self, schedule: Schedule, fallback: Fallback) -> None:
+        self._schedule = schedule
+        self._fallback = fallback
+
+    def compiler(self) -> Any:
+        """A backend for ``torch.compile``."""
+        return aot_autograd(
+            fw_compiler=boxed,
+            bw_compiler=boxed,
+            inference_compiler=boxed,
+            partition_fn=self.partition,
+            keep_inference_input_mutations=True,
+        )
+
+    def partition(
+        self, module: GraphModule, inputs: Any, *, num_fwd_outputs: int, **kwargs: Any
+    ) -> tuple[GraphModule, GraphModule]:
+        """Split a joint graph (AOTAutograd's ``partition_fn``) by its schedule."""
+        lowered, schedule = self._plan(JointGraph(module, num_fwd_outputs))
+        if lowered is None or schedule is None:
+            forward, backward = default_partition(module, inputs, num_fwd_outputs=num_fwd_outputs, **kwargs)
+            return forward, backward
+        return Replay(lowered, schedule.steps, schedule.forward_end).graphs()
+
+    def _plan(self, joint: JointGraph) -> tuple[Lowered | None, Schedule | None]:
+        try:
+            lowered = lower(joint)
+        except UnsupportedModelError as error:
+            return None, self._fallback(None, ScheduleMismatchError(str(error)))
+        if lowered.graph.fingerprint == self._schedule.fingerprint:
+            return lowered, self._schedule
+        return lowered, self._fallback(lowered, ScheduleMismatchError(difference(self._schedule, lowered)))
+
+
+def difference(schedule: Schedule, lowered: Lowered) -> str:
+    """What tells a captured graph from the one that a schedule was made for."""
+    graph = lowered.graph
+    found = [graph.describe(i) for i in range(len(graph.ops))]
+    text = f"the schedule was made for a graph of {len(schedule.ops)} ops, this call has {len(found)}"
+    for i, (mine, theirs) in enumerate(zip(schedule.ops, found, strict=False)):
+        if mine != theirs:
+            return f"{text}; they first differ at op {i}: the schedule has {mine}, the call has {theirs}"
+    return f"{text}; what one may recompute or frees differs"
+
+
+def boxed(module: GraphModule, _inputs: Any) -> Callable[[list[Any]], Any]:
+    """Generated code that takes its arguments as a list and empties it, so that they die at their last use."""
+    module.graph.set_codegen(_BoxedCodeGen())
+    module.recompile()
+    forward = module.forward
+
+    def run(args: list[Any]) -> Any:
+        return forward(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
