@@ -1,4 +1,4 @@
-"""Local improvement of a schedule: take a few recomputations away, then fit the plan again.
+"""``local-search``: take a few recomputations of a schedule away, then fit the plan again.
 
 Each round drops further runs that lie close together and lets the greedy of
 :mod:`rematopt.solver.eviction` find other data to give up, with random factors on its scores. The
@@ -13,8 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from rematopt.solver.eviction import Evictor, trim
+from rematopt.solver.greedy import greedy_runs
 from rematopt.solver.plan import Plan
-from rematopt.solver.problem import Problem
+from rematopt.solver.problem import Problem, SolveResult
+from rematopt.solver.result import result_from_runs
+from rematopt.solver.sequence import first_runs
 
 LARGEST_RUIN = 12
 """Most further runs that one round takes away before it fits the plan again."""
@@ -24,6 +27,26 @@ NOISE = 0.6
 
 FIRST_MARGIN = 0.02
 """Share of the further runs' seconds by which a round may be slower at the start."""
+
+WORTH_TRIMMING = 0.2
+"""Share of the best plan's further runs by which a round may be slower and still be trimmed."""
+
+SAME = 1e-12
+"""Relative difference below which two sums of seconds count as equal."""
+
+
+class LocalSearch:
+    """Greedy, then :func:`improve` until the time is over or nothing is recomputed."""
+
+    name = "local-search"
+
+    def solve(self, problem: Problem, time_limit: float) -> SolveResult:
+        """Return the best schedule found."""
+        started = time.perf_counter()
+        deadline = started + time_limit
+        runs = greedy_runs(problem, deadline)
+        runs = list(first_runs(problem.graph)) if runs is None else improve(problem, runs, deadline=deadline)
+        return result_from_runs(problem, runs, strategy=self.name, started=started)
 
 
 def improve(
@@ -58,7 +81,7 @@ def improve(
         The best schedule found; the given one if nothing better was found.
     """
     search = Search(problem, runs, seed)
-    best = list(runs)
+    best = search.plan.runs if search.improved else list(runs)
     started = time.perf_counter()
     while (now := time.perf_counter()) < deadline and search.plan.seconds > 0:
         if problem.graph.seconds + search.best_seconds <= enough_seconds:
@@ -87,29 +110,34 @@ class Search:
         self.plan = Plan.from_runs(problem.graph, runs)
         self.limit = problem.limit_bytes
         self.rng = random.Random(seed)
+        self.best_seconds = sum(problem.graph.ops[i].seconds for i in runs) - problem.graph.seconds
         trim(self.plan, self.limit)
         self.plan.commit()
-        self.best_seconds = problem.graph.seconds * 1e-12 + sum(problem.graph.ops[i].seconds for i in runs)
-        self.best_seconds -= problem.graph.seconds
+        self.improved = self._is_best()
 
     def round(self, deadline: float, margin: float) -> bool:
-        """Ruin and fit once; True if the plan is better than ever before."""
+        """Ruin and fit once; True if the plan is better than ever before.
+
+        A plan slower than the best by more than the share ``margin`` of its further runs is undone.
+        """
         plan = self.plan
-        before = plan.seconds
         for i, stage in self._victims():
             if stage in plan.ran[i]:
                 plan.drop(i, stage)
         fits = Evictor(plan, self.limit, deadline, NOISE, self.rng).run()
-        if fits and plan.seconds <= before * (1 + 10 * margin):
+        if fits and plan.seconds <= self.best_seconds * (1 + WORTH_TRIMMING):
             trim(plan, self.limit)
-        if not fits or plan.seconds > before * (1 + margin):
+        if not fits or plan.seconds > self.best_seconds * (1 + margin):
             plan.rollback()
             return False
         plan.commit()
-        if plan.seconds < self.best_seconds * (1 - 1e-12):
-            self.best_seconds = plan.seconds
-            return True
-        return False
+        return self._is_best()
+
+    def _is_best(self) -> bool:
+        if self.plan.peak_bytes > self.limit or self.plan.seconds >= self.best_seconds * (1 - SAME):
+            return False
+        self.best_seconds = self.plan.seconds
+        return True
 
     def _victims(self) -> list[tuple[int, int]]:
         """A few further runs that are neighbours in time or in the graph."""
