@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from rematopt.schedule import Schedule, Status
 from rematopt.solver.bounds import peak_floor, seconds_bound
 from rematopt.solver.milp import Milp
+from rematopt.solver.neighbourhood import LocalSearch, improve
 from rematopt.solver.problem import Problem, SolveResult
 from rematopt.solver.progress import Progress, Report
-from rematopt.solver.registry import STRATEGIES, create
-from rematopt.solver.result import RELATIVE_TOLERANCE
+from rematopt.solver.registry import create
+from rematopt.solver.result import RELATIVE_TOLERANCE, result_from_runs
 from rematopt.solver.stages import staged
 
-QUICK = ("store-all", "recompute-all", "chen-greedy", "chain")
+QUICK = ("store-all", "greedy", "recompute-all")
 """Heuristics that give a first schedule, in the order in which they are tried."""
 
 EXACT_UP_TO = 40_000
@@ -116,9 +117,11 @@ class Auto:
     def _search(self, problem: Problem, best: _Best, deadline: float) -> Iterator[None]:
         """The stages of the search, from quick to thorough; the caller stops between two of them."""
         for name in QUICK:
-            if name in STRATEGIES:
-                best.take(create(name).solve(problem, _left(deadline) / 4), name)
-                yield
+            best.take(create(name).solve(problem, _left(deadline) / 4), name)
+            yield
+            if best.schedule is not None:
+                break
+        yield from self._improved(problem, best, deadline, 0.1)
         exact = staged(problem.graph).choices <= EXACT_UP_TO
         yield from self._windowed(problem, best, 8, deadline, 0.3)
         best.raise_bound(seconds_bound(problem, time.perf_counter() + _left(deadline) / 2), "bound")
@@ -126,6 +129,21 @@ class Auto:
         yield from self._windowed(problem, best, 24, deadline, 0.5)
         if exact:
             yield from self._windowed(problem, best, None, deadline, 1.0)
+        yield from self._improved(problem, best, deadline, 1.0)
+
+    def _improved(self, problem: Problem, best: _Best, deadline: float, share: float) -> Iterator[None]:
+        """Search the neighbourhood of the best schedule until the gap is reached or its time is over."""
+        if best.schedule is None:
+            return
+        started = time.perf_counter()
+        runs = improve(
+            problem,
+            list(best.schedule.runs),
+            deadline=started + share * _left(deadline),
+            enough_seconds=best.bound / (1 - self.gap),
+        )
+        best.take(result_from_runs(problem, runs, strategy=LocalSearch.name, started=started), LocalSearch.name)
+        yield
 
     def _windowed(
         self, problem: Problem, best: _Best, window: int | None, deadline: float, share: float

@@ -49,6 +49,8 @@ def _with_all(cls: type, options: Options) -> Strategy:
 STRATEGIES: dict[str, tuple[str, str, _Make]] = {
     "auto": ("auto", "Auto", _with_all),
     "milp": ("milp", "Milp", _with_gap),
+    "greedy": ("greedy", "Greedy", _plain),
+    "local-search": ("neighbourhood", "LocalSearch", _plain),
     "store-all": ("baselines", "StoreAll", _plain),
     "recompute-all": ("baselines", "RecomputeAll", _plain),
 }
