@@ -8,6 +8,7 @@ threshold variant of simulated annealing).
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -22,8 +23,8 @@ from rematopt.solver.sequence import first_runs
 LARGEST_RUIN = 12
 """Most further runs that one round takes away before it fits the plan again."""
 
-NOISE = 0.6
-"""Spread of the random factor on the greedy's scores."""
+LOG_NOISE = (math.log(0.2), math.log(20.0))
+"""Range of the spread of the random factor on the greedy's scores; its logarithm is drawn evenly."""
 
 FIRST_MARGIN = 0.02
 """Share of the further runs' seconds by which a round may be slower at the start."""
@@ -124,7 +125,8 @@ class Search:
         for i, stage in self._victims():
             if stage in plan.ran[i]:
                 plan.drop(i, stage)
-        fits = Evictor(plan, self.limit, deadline, NOISE, self.rng).run()
+        noise = math.exp(self.rng.uniform(*LOG_NOISE))
+        fits = Evictor(plan, self.limit, deadline, noise, self.rng).run()
         if fits and plan.seconds <= self.best_seconds * (1 + WORTH_TRIMMING):
             trim(plan, self.limit)
         if not fits or plan.seconds > self.best_seconds * (1 + margin):
