@@ -71,11 +71,6 @@ class ModelBuilder:
         """Add to the cost of a column."""
         self._cost[column] += cost
 
-    def cap(self, column: int, upper: float) -> None:
-        """Lower the upper bound of a column."""
-        lower, old, integer, name = self._columns[column]
-        self._columns[column] = (lower, min(old, upper), integer, name)
-
     def row(self, entries: Mapping[int, float], *, lower: float = -INFINITY, upper: float = INFINITY) -> None:
         """Add a row; entries of value zero are left out."""
         for column, value in entries.items():

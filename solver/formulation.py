@@ -116,7 +116,6 @@ def formulate(
     *,
     goal: Goal = Goal.SECONDS,
     optimistic: bool = False,
-    integer_lifetimes: bool = False,
 ) -> Formulation:
     """Build the model.
 
@@ -132,13 +131,11 @@ def formulate(
     optimistic : bool
         Build a model whose optimum bounds that of the true sizes: sizes are rounded down, and data
         that the reduction keeps weigh nothing instead of being always alive.
-    integer_lifetimes : bool
-        Declare the columns that say what is alive integral as well.
     """
     builder = ModelBuilder()
     scale = _cost_scale(stages)
     runs = _run_columns(stages, builder, scale if goal is Goal.SECONDS else 0.0)
-    alive = lifetimes(stages, runs, builder, integer=integer_lifetimes)
+    alive = lifetimes(stages, runs, builder)
     weights = [0 if optimistic and d in stages.reduction.keep else x.bytes for d, x in enumerate(stages.graph.data)]
     room = limit_bytes - stages.graph.static.total
     decided = (weights[change.data] for row in alive.changes for change in row if change.behind != NEVER)
@@ -150,6 +147,7 @@ def formulate(
     for slot, run, changes in zip(stages.slots, runs, alive.changes, strict=True):
         memory.limit(slot, run)
         memory.advance(changes)
+    memory.settle()
     return Formulation(
         model=builder.build(),
         stages=stages,
@@ -199,28 +197,45 @@ class _MemoryRows:
         self.builder = builder
         self.levels: list[LevelStep] = []
         self.level: int | None = None
+        self.terms: dict[int, float] = {}
+        """What makes up the level, in units."""
         self.fixed = 0
         """Bytes alive whatever is decided; ``level`` holds the rest."""
+        self.certain = 0
+        """Most bytes that a first run at this level is certain to need, what is fixed included."""
 
     def limit(self, slot: Slot, run: Expr) -> None:
         """Hold the limit while the slot's op runs."""
         op = self.stages.graph.ops[slot.op]
         needs = sum(self.weights[d] for d in op.outputs) + op.workspace_bytes
-        certain = self.fixed + (needs if run == ALWAYS else 0)
-        entries: dict[int, float] = {}
-        if self.level is not None:
-            entries[self.level] = 1.0
-        if run.column is not None:
-            entries[run.column] = float(self.units.size(needs))
-        if self.peak is None:
-            upper = self.units.room(self.room - certain)
-            if run == ALWAYS and self.level is not None:
-                self.builder.cap(self.level, upper)
-            elif entries or upper < 0:
-                self.builder.row(entries, upper=upper)
-        else:
-            entries[self.peak] = -1.0
-            self.builder.row(entries, upper=-float(self.units.size(certain)))
+        if run.column is None:
+            self.certain = max(self.certain, self.fixed + needs)
+            return
+        size = float(self.units.size(needs))
+        level = {} if self.level is None else {self.level: 1.0}
+        self._hold(level | {run.column: size}, self.fixed, at_most=self._largest_level() + size)
+
+    def settle(self) -> None:
+        """Hold the limit during the first runs since the level last changed.
+
+        First runs are where memory binds. Their row spells the level out, so that the solver finds
+        covers among the columns that must be integral.
+        """
+        if self.certain:
+            self._hold(self.terms, self.certain, at_most=self._largest_level())
+        self.certain = 0
+
+    def _largest_level(self) -> float:
+        return sum(units for units in self.terms.values() if units > 0)
+
+    def _hold(self, entries: dict[int, float], certain: int, *, at_most: float) -> None:
+        """Add the row: entries in units and certain bytes within the limit or the peak."""
+        if self.peak is not None:
+            self.builder.row(entries | {self.peak: -1.0}, upper=-float(self.units.size(certain)))
+            return
+        upper = self.units.room(self.room - certain)
+        if at_most > upper:
+            self.builder.row(entries, upper=upper)
 
     def advance(self, changes: Sequence[Change]) -> None:
         """Go past a slot."""
@@ -235,6 +250,11 @@ class _MemoryRows:
         terms = {column: factor for column, factor in terms.items() if factor}
         if not terms:
             return
+        self.settle()
+        for column, factor in terms.items():
+            self.terms[column] = self.terms.get(column, 0.0) + factor
+            if not self.terms[column]:
+                del self.terms[column]
         level = self.builder.column(f"level_{len(self.levels)}", lower=-INFINITY, upper=INFINITY)
         row = {level: 1.0} | {column: -factor for column, factor in terms.items()}
         if self.level is not None:

@@ -60,30 +60,29 @@ class Lifetimes:
 class _Shares:
     """Adds columns and rows for shares where no simpler expression exists."""
 
-    def __init__(self, builder: ModelBuilder, *, integer: bool) -> None:
+    def __init__(self, builder: ModelBuilder) -> None:
         self.builder = builder
-        self.integer = integer
         self.definitions: list[Definition] = []
 
-    def before_read(self, name: str, run: Expr, later: Expr) -> Expr:
+    def before_read(self, name: str, run: Expr, later: Expr, integer: bool) -> Expr:
         """The larger of ``run`` and ``later``."""
         if ALWAYS in (run, later):
             return ALWAYS
         if later in (NEVER, run):
             return run
-        column = self.builder.column(name, integer=self.integer)
+        column = self.builder.column(name, integer=integer)
         self._at_least(column, run)
         self._at_least(column, later)
         self.definitions.append(Definition(column, run, later, False))
         return Expr(0, column, 1)
 
-    def before_production(self, name: str, run: Expr, later: Expr) -> Expr:
+    def before_production(self, name: str, run: Expr, later: Expr, integer: bool) -> Expr:
         """What is left of ``later`` if ``run`` produces it: ``max(0, later - run)``."""
         if run == ALWAYS or later in (NEVER, run):
             return NEVER
         if later == ALWAYS:
             return Expr(1, run.column, -1)
-        column = self.builder.column(name, integer=self.integer)
+        column = self.builder.column(name, integer=integer)
         entries = {column: 1.0}
         for expr, sign in ((later, -1), (run, 1)):
             if expr.column is not None:
@@ -99,8 +98,11 @@ class _Shares:
         self.builder.row(entries, lower=expr.constant)
 
 
-def lifetimes(stages: Stages, runs: Sequence[Expr], builder: ModelBuilder, *, integer: bool = False) -> Lifetimes:
+def lifetimes(stages: Stages, runs: Sequence[Expr], builder: ModelBuilder) -> Lifetimes:
     """Work out when each data is alive.
+
+    Columns for what is alive across the border of two stages are declared integral: they are so
+    anyway, but branching on them, and covers of the memory rows, prove optima several times sooner.
 
     Parameters
     ----------
@@ -110,11 +112,9 @@ def lifetimes(stages: Stages, runs: Sequence[Expr], builder: ModelBuilder, *, in
         For each slot whether its op runs: :data:`ALWAYS` for first runs, a column else.
     builder : ModelBuilder
         Takes the columns and rows that are needed.
-    integer : bool
-        Whether to declare these columns integral; not needed, but a solver may branch on them.
     """
     graph = stages.graph
-    shares = _Shares(builder, integer=integer)
+    shares = _Shares(builder)
     changes: list[list[Change]] = [[] for _ in stages.slots]
     for d, events in enumerate(_events(graph, stages)):
         for at, change in _data_changes(stages, d, events, runs, shares):
@@ -139,19 +139,16 @@ def _data_changes(
     pinned = d in stages.reduction.keep and not data.kept
     found = []
     behind = ALWAYS if data.kept else NEVER
-    for at in reversed(events):
+    for at, earlier in zip(reversed(events), [*reversed(events[:-1]), None], strict=True):
         slot = stages.slots[at]
-        first = slot.op == data.producer and not slot.again
-        if first:
+        crosses = earlier is not None and stages.slots[earlier].stage < slot.stage
+        if earlier is None:
             before = NEVER
         elif slot.op == data.producer:
-            before = (
-                behind
-                if behind == ALWAYS and (data.kept or pinned)
-                else shares.before_production(f"alive_{d}_before_{at}", runs[at], behind)
-            )
+            lasting = behind == ALWAYS and (data.kept or pinned)
+            before = ALWAYS if lasting else shares.before_production(f"alive_{d}_at_{at}", runs[at], behind, crosses)
         else:
-            before = ALWAYS if pinned else shares.before_read(f"alive_{d}_until_{at}", runs[at], behind)
+            before = ALWAYS if pinned else shares.before_read(f"alive_{d}_at_{at}", runs[at], behind, crosses)
         if before != behind:
             found.append((at, Change(d, before, behind)))
         behind = before
