@@ -86,7 +86,21 @@ def measured(lowered: Lowered, progress: Progress | None = None) -> tuple[Graph,
             op = replace(op, seconds=cost.seconds, workspace_bytes=workspace, flops=_flops(node))
         ops.append(op)
         timings.append(Timing.MEASURED if cost is not None else Timing.MODELLED)
-    return replace(lowered.graph, ops=tuple(ops)), tuple(timings)
+    return replace(lowered.graph, ops=_modelled(ops, timings, lowered)), tuple(timings)
+
+
+def _modelled(ops: list[Op], timings: list[Timing], lowered: Lowered) -> tuple[Op, ...]:
+    """Give ops that could not be run the time that ops of this graph take for as many bytes."""
+
+    def moved(op: Op) -> int:
+        return sum(lowered.graph.data[d].bytes for d in (*op.inputs, *op.outputs))
+
+    measured = [op for op, timing in zip(ops, timings, strict=True) if timing is Timing.MEASURED]
+    rate = sum(op.seconds for op in measured) / max(1, sum(moved(op) for op in measured))
+    return tuple(
+        replace(op, seconds=moved(op) * rate) if node is not None and timing is Timing.MODELLED else op
+        for op, node, timing in zip(ops, lowered.nodes, timings, strict=True)
+    )
 
 
 def _replay_bytes(graph: Graph, op: Op) -> int:

@@ -1,12 +1,14 @@
 """Running single ops on the device: how long one takes, and what it allocates beyond its results.
 
 Every distinct op (target, shapes, strides, dtypes, other arguments) is run once with made-up inputs:
-floats are normal, integers and booleans zero, which is a valid index everywhere. Nothing but one
-op's inputs, outputs and workspace is in memory at a time.
+integers and booleans are zero, which is a valid index everywhere. Nothing but one
+op's inputs, outputs and workspace is in memory at a time. Floats lie between 0 and 1, so that they serve as
+probabilities and as arguments of logarithms and roots.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -20,6 +22,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from rematopt.device import allocations, seconds_of
+
+_log = logging.getLogger(__name__)
 
 WARM_UP_RUNS = 1
 MIN_RUNS = 3
@@ -53,7 +57,8 @@ def op_costs(nodes: Iterable[Node], device: torch.device, progress: Progress | N
     Parameters
     ----------
     nodes : iterable of Node
-        The ops. Higher-order operators cannot be run by themselves and are left out of the result.
+        The ops. Those that cannot be run by themselves (higher-order operators, operators that refuse
+        the made-up inputs) are left out of the result.
     device : torch.device
         Where they run.
     progress : callable, optional
@@ -68,16 +73,21 @@ def op_costs(nodes: Iterable[Node], device: torch.device, progress: Progress | N
     for node in nodes:
         if isinstance(node.target, OpOverload):
             alike.setdefault(op_key(node), []).append(node)
-    first = [group[0] for group in alike.values()]
+    seconds: dict[str, float] = {}
     with torch.no_grad(), _disable_current_modes():
-        seconds = []
-        for i, node in enumerate(first):
+        for i, (key, group) in enumerate(alike.items()):
             if progress is not None:
-                progress(i, len(first), node.name)
-            seconds.append(_median_seconds(_example_call(node), device))
-        found = allocations((_example_call(node) for node in first), device)
-    costs = [OpCost(s, max(0, a.peak_bytes - a.result_bytes)) for s, a in zip(seconds, found, strict=True)]
-    return {node: cost for group, cost in zip(alike.values(), costs, strict=True) for node in group}
+                progress(i, len(alike), group[0].name)
+            try:
+                seconds[key] = _median_seconds(_example_call(group[0]), device)
+            except (RuntimeError, IndexError, ValueError) as error:
+                _log.info("%s cannot be run with made-up inputs: %s", group[0].name, error)
+        found = allocations((_example_call(alike[key][0]) for key in seconds), device)
+    return {
+        node: OpCost(seconds[key], max(0, allocation.peak_bytes - allocation.result_bytes))
+        for key, allocation in zip(seconds, found, strict=True)
+        for node in alike[key]
+    }
 
 
 def _example_call(node: Node) -> Callable[[], Any]:
@@ -121,6 +131,6 @@ def _example(value: Any) -> Any:
     if 0 in value.shape:
         span = 0
     real = value.dtype.is_floating_point or value.dtype.is_complex
-    make = torch.randn if real and value.dtype.itemsize > 1 else torch.zeros
+    make = torch.rand if real and value.dtype.itemsize > 1 else torch.zeros
     storage = make(span, dtype=value.dtype, device=value.device)
     return storage.as_strided(value.shape, value.stride())

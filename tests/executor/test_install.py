@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rematopt.errors import InvalidInputError, ScheduleMismatchError
+from rematopt.executor import apply
+from rematopt.graph import Signature
+from rematopt.profiler import profile
+from rematopt.schedule import Schedule
+from tests.executor.models import Mixed, Tied, examples
+from tests.executor.schedules import assert_identical, plain_copy, random_runs, schedule_of, train
+
+
+@pytest.fixture(scope="module")
+def schedule() -> Schedule:
+    model, args = examples()["mixed"]
+    graph = profile(model, args).graph
+    return schedule_of(graph, random_runs(graph, random.Random(0), 0.8))
+
+
+def test_the_object_stays_itself(schedule: Schedule) -> None:
+    model, _ = examples()["mixed"]
+    before = (type(model), list(model.state_dict()), [id(p) for p in model.parameters()], set(vars(model)))
+    handle = apply(model, schedule)
+    assert (type(model), list(model.state_dict()), [id(p) for p in model.parameters()]) == before[:3]
+    assert "forward" not in vars(model)
+    handle.remove()
+    assert set(vars(model)) == before[3]
+    handle.remove()
+
+
+def test_copies_and_pickles_are_plain_models(schedule: Schedule) -> None:
+    model, args = examples()["mixed"]
+    plain = train(plain_copy(model), args, {})
+    apply(model, schedule)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert "_compiled_call_impl" not in vars(twin)
+        assert_identical(train(twin, args, {}), plain)
+
+
+def test_removing_gives_the_plain_model_back(schedule: Schedule) -> None:
+    model, args = examples()["mixed"]
+    plain = train(plain_copy(model), args, {})
+    with apply(model, schedule):
+        pass
+    assert_identical(train(model, args, {}), plain)
+
+
+def test_another_batch_size_runs_plain_with_one_warning(schedule: Schedule) -> None:
+    model, _ = examples()["mixed"]
+    other = (torch.randn(3, 12),)
+    plain = train(plain_copy(model), other, {}, steps=2)
+    apply(model, schedule)
+    with pytest.warns(RuntimeWarning, match="first differ at op") as caught:
+        found = train(model, other, {}, steps=2)
+    assert len(caught) == 1
+    assert_identical(found, plain)
+
+
+def test_another_batch_size_is_refused_on_demand(schedule: Schedule) -> None:
+    model, _ = examples()["mixed"]
+    apply(model, schedule, on_mismatch="error")
+    with pytest.raises(ScheduleMismatchError, match=r"op \d+.*\[5, 12\].*\[3, 12\]"):
+        model(torch.randn(3, 12))
+
+
+def test_calls_without_gradients_need_no_plan(schedule: Schedule) -> None:
+    model, args = examples()["mixed"]
+    apply(model, schedule, on_mismatch="error")
+    model.eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model(*args).requires_grad is False
+
+
+def test_a_schedule_of_another_model_is_refused_at_once(schedule: Schedule) -> None:
+    with pytest.raises(ScheduleMismatchError, match=r"has calls.*has body"):
+        apply(Tied(), schedule)
+    wider = Mixed(width=16)
+    with pytest.raises(ScheduleMismatchError, match=r"bias float32\[12\].*bias float32\[16\]"):
+        apply(wider, schedule)
+    assert "_compiled_call_impl" not in vars(wider)
+
+
+def test_a_schedule_without_a_model_is_refused(schedule: Schedule) -> None:
+    model, _ = examples()["mixed"]
+    with pytest.raises(InvalidInputError, match="not made from a model"):
+        apply(model, replace(schedule, signature=Signature()))
+
+
+def test_an_unknown_policy_is_refused(schedule: Schedule) -> None:
+    model, _ = examples()["mixed"]
+    with pytest.raises(InvalidInputError, match="on_mismatch"):
+        apply(model, schedule, on_mismatch="ignore")  # type: ignore[arg-type]
+
+
+def test_many_models_do_not_compete_for_the_compiler(schedule: Schedule) -> None:
+    """The compiler limits results per code object, which all modules would share."""
+    for _ in range(12):
+        model, args = examples()["mixed"]
+        apply(model, schedule, on_mismatch="error")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model(*args).backward()
+
+
+def test_normal_use_warns_about_nothing(schedule: Schedule) -> None:
+    model, args = examples()["mixed"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        apply(model, schedule)
+        train(model, args, {}, steps=2)
