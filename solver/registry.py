@@ -49,6 +49,9 @@ def _with_all(cls: type, options: Options) -> Strategy:
 STRATEGIES: dict[str, tuple[str, str, _Make]] = {
     "auto": ("auto", "Auto", _with_all),
     "milp": ("milp", "Milp", _with_gap),
+    "chen-sqrt": ("chen", "ChenSqrt", _plain),
+    "chen-greedy": ("chen", "ChenGreedy", _plain),
+    "revolve": ("revolve", "Revolve", _plain),
     "greedy": ("greedy", "Greedy", _plain),
     "local-search": ("neighbourhood", "LocalSearch", _plain),
     "store-all": ("baselines", "StoreAll", _plain),

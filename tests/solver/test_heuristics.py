@@ -20,7 +20,7 @@ from tests.solver.networks import resnet, transformer
 from tests.solver.oracle import staged_optimum
 from tests.solver.random_graphs import graphs
 
-HEURISTICS = ("greedy",)
+HEURISTICS = ("greedy", "chen-sqrt", "chen-greedy", "revolve")
 
 
 def limit_between(graph: Graph, share: float) -> int:
@@ -40,7 +40,7 @@ def solve(strategy: Strategy, problem: Problem, time_limit: float = 10.0) -> Sol
 
 
 @pytest.mark.parametrize("name", HEURISTICS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graph=graphs(max_ops=8), share=st.floats(0, 1))
 def test_no_heuristic_beats_the_optimum(name: str, graph: Graph, share: float) -> None:
     problem = Problem(graph=graph, limit_bytes=limit_between(graph, share))
@@ -49,17 +49,16 @@ def test_no_heuristic_beats_the_optimum(name: str, graph: Graph, share: float) -
     assert result.objective >= staged_optimum(graph, problem.limit_bytes) - 1e-9
 
 
-@pytest.mark.parametrize("name", HEURISTICS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graph=graphs(max_ops=20))
-def test_the_unplanned_step_is_kept_where_it_fits(name: str, graph: Graph) -> None:
+def test_greedy_keeps_the_unplanned_step_where_it_fits(graph: Graph) -> None:
     problem = Problem(graph=graph, limit_bytes=unplanned(graph).peak_bytes)
-    result = solve(create(name), problem)
+    result = solve(create("greedy"), problem)
     assert result.schedule is not None
     assert list(result.schedule.runs) == list(first_runs(graph))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graph=graphs(max_ops=8), share=st.floats(0, 1))
 def test_local_search_never_returns_a_worse_schedule(graph: Graph, share: float) -> None:
     problem = Problem(graph=graph, limit_bytes=limit_between(graph, share))
