@@ -1,5 +1,5 @@
 """From a model to a graph with sizes and times."""
 
-from rematopt.profiler.profiling import profile
+from rematopt.profiler.profiling import profile, trace, versions
 
-__all__ = ["profile"]
+__all__ = ["profile", "trace", "versions"]

@@ -115,7 +115,7 @@ def optimize(
     """Profile, solve and apply in one call.
 
     The schedule is kept on disk and used again for the same graph, sizes, device, versions, limit and
-    options; changes in any of them lead to a new one.
+    options; changes in any of them lead to a new one. Finding a stored one takes a few seconds.
 
     Parameters
     ----------
@@ -143,23 +143,20 @@ def optimize(
     >>> handle = rematopt.optimize(model, args, kwargs, memory_limit="90%", cache=False)
     >>> model(*args, **kwargs).backward()
     """
-    folder = _cache_folder(cache)
-    measured = profile(model, args, kwargs, optimizer=optimizer)
-    key = cache_key(
-        measured.graph,
-        device=measured.device,
-        versions=measured.versions,
-        limit=memory_limit,
-        strategy=strategy,
-        time_limit=time_limit,
-        gap=gap,
-    )
-    schedule = cached(
-        folder,
-        key,
-        lambda: solve(measured, memory_limit, strategy=strategy, time_limit=time_limit, gap=gap),
-        fingerprint=measured.graph.fingerprint,
-    )
+    from rematopt import profiler
+    from rematopt.device import describe
+    from rematopt.model import device_of
+
+    graph = profiler.trace(model, args, kwargs, optimizer=optimizer)
+    options = {"limit": memory_limit, "strategy": strategy, "time_limit": time_limit, "gap": gap}
+    device = describe(device_of(model, args, kwargs or {}))
+    key = cache_key(graph, device=device, versions=profiler.versions(), **options)
+
+    def make() -> Schedule:
+        measured = profile(model, args, kwargs, optimizer=optimizer)
+        return solve(measured, memory_limit, strategy=strategy, time_limit=time_limit, gap=gap)
+
+    schedule = cached(_cache_folder(cache), key, make, fingerprint=graph.fingerprint)
     return apply(model, schedule, on_mismatch=on_mismatch)
 
 

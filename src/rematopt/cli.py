@@ -135,8 +135,8 @@ def train(
     device: Device = "cpu",
     json: AsJson = False,
 ) -> None:
-    """Train by a schedule on the factory's batch and compare with the step without one."""
-    from rematopt.training import Run, compare, prepare
+    """Train by a schedule on the factory's batch; compare with the plain model and the unplanned step."""
+    from rematopt.training import Run, compare, prepare, unplanned_schedule
 
     planned = load(schedule, Schedule)
     sizes = _sizes(set_)
@@ -144,7 +144,8 @@ def train(
     def make() -> Run:
         return prepare(factory, sizes, optimizer=optimizer, learning_rate=learning_rate, device=device)
 
-    plain, comparison = compare(make, [None, planned], steps=steps, seed=seed)
+    unplanned = unplanned_schedule(make())
+    _, comparison, plain = compare(make, [unplanned, planned, None], steps=steps, seed=seed)
     identical = comparison.losses == plain.losses
     if json:
         print_json(comparison_record(comparison) | {"identical": identical})
@@ -216,7 +217,7 @@ def inspect(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for profile, schedules and pictures.")] = Path("out"),
-    steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = 10,
+    steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = 6,
     json: AsJson = False,
 ) -> None:
     """Train a six-layer GPT-2 at its full memory and at three limits, and compare."""

@@ -38,9 +38,10 @@ class DemoResult:
     front : Front
         The schedules, by rising limit.
     plain : Comparison
-        Training of the plain model, to which all times refer.
+        Training of the plain model, without rematopt.
     planned : tuple of Comparison
-        Training by each schedule of the front, by falling limit.
+        Training by each schedule of the front, by falling limit; times refer to the first one, which is
+        the unplanned step.
     folder : Path
         Where the files are.
     """
@@ -82,14 +83,14 @@ class Sizes:
     layers: int = 6
     width: int = 256
     heads: int = 4
-    batch: int = 8
+    batch: int = 4
     sequence: int = 256
 
 
 SIZES = Sizes()
 
 
-def run_demo(folder: Path, *, steps: int, sizes: Sizes = SIZES, time_limit: float = 30.0) -> DemoResult:
+def run_demo(folder: Path, *, steps: int, sizes: Sizes = SIZES, time_limit: float = 20.0) -> DemoResult:
     """Profile, solve, train and draw; progress goes to stderr.
 
     Parameters
@@ -120,8 +121,8 @@ def run_demo(folder: Path, *, steps: int, sizes: Sizes = SIZES, time_limit: floa
     note("2/4  solving for the smallest limit, the unplanned peak and two limits between")
     front = pareto(profile, limits=LIMITS, time_limit=time_limit)
     front.save(folder)
-    note(f"3/4  training {steps} steps: the plain model and {len(front.schedules)} schedules, in turns")
-    plain, *planned = compare(make, [None, *reversed(front.schedules)], steps=steps)
+    note(f"3/4  training {steps} steps: {len(front.schedules)} schedules and the plain model, in turns")
+    *planned, plain = compare(make, [*reversed(front.schedules), None], steps=steps)
     note(f"4/4  drawing into {folder}/")
     result = DemoResult(front=front, plain=plain, planned=tuple(planned), folder=folder)
     front.plot(folder / "pareto.png", measured=planned)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rematopt.comparison import Comparison
 
-BASELINES = ("store-all", "recompute-all")
+BASELINES = ("store-all", "recompute-all", "chen-sqrt")
 """Strategies that a front is compared with; they take no limit and give one point each."""
 
 _TOLERANCE = 1e-9
@@ -163,7 +163,7 @@ def pareto(
 
     graph = profile.graph if isinstance(profile, Profile) else profile
     sweep = _Sweep(graph=graph, strategy=strategy, time_limit=time_limit, gap=gap)
-    baselines = tuple(_baseline(graph, name) for name in BASELINES)
+    baselines = tuple(without_limit(graph, name) for name in BASELINES)
     unplanned_peak_bytes = baselines[0].peak_bytes
     wanted = set(_limits(limits, sweep, unplanned_peak_bytes))
     parallel = Parallel(n_jobs=min(jobs, len(wanted)) if jobs > 0 else jobs, return_as="generator_unordered")
@@ -237,8 +237,8 @@ def _limits(limits: int | Iterable[int | float | str], sweep: _Sweep, unplanned_
     return [sweep.solve(SMALLEST).peak_bytes if limit is None else limit for limit in read]
 
 
-def _baseline(graph: Graph, strategy: str) -> Schedule:
-    """Return what a strategy gives without a limit."""
+def without_limit(graph: Graph, strategy: str) -> Schedule:
+    """Return what a strategy gives where memory does not matter."""
     everything = graph.static.total + sum(data.bytes for data in graph.data)
     # Twice as much, since an op that runs again may allocate what is alive already.
     enough = 2 * everything + max((op.workspace_bytes for op in graph.ops), default=0) + 1

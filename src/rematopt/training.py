@@ -13,11 +13,12 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from rematopt import api
+from rematopt import api, profiler
 from rematopt.comparison import Comparison
 from rematopt.device import seconds_of
 from rematopt.errors import InvalidInputError
 from rematopt.factory import make_example
+from rematopt.front import without_limit
 from rematopt.model import device_of, loss_of
 from rematopt.profile import Profile
 from rematopt.progress import counted, ops_progress
@@ -115,6 +116,12 @@ def profile_run(run: Run) -> Profile:
         return api.profile(run.model, args, kwargs, optimizer=run.optimizer, progress=report)
 
 
+def unplanned_schedule(run: Run) -> Schedule:
+    """Return the schedule that runs every op once: the step to which times refer."""
+    args, kwargs = run.example
+    return without_limit(profiler.trace(run.model, args, kwargs, optimizer=run.optimizer), "store-all")
+
+
 def compare(
     make: Callable[[], Run], schedules: Sequence[Schedule | None], *, steps: int, seed: int = 0
 ) -> list[Comparison]:
@@ -154,7 +161,7 @@ def compare(
 def compare_each(
     factory: str, sizes: Mapping[str, Any], schedules: Sequence[Schedule], *, optimizer: str, device: str
 ) -> list[Comparison]:
-    """Compare each schedule with the plain model, two models in memory at a time.
+    """Compare each schedule with the unplanned step, two models in memory at a time.
 
     Parameters
     ----------
@@ -167,7 +174,8 @@ def compare_each(
     def make() -> Run:
         return prepare(factory, sizes, optimizer=optimizer, device=device)
 
-    pairs = (compare(make, [None, schedule], steps=_STEPS_TO_TIME)[1] for schedule in schedules)
+    unplanned = unplanned_schedule(make())
+    pairs = (compare(make, [unplanned, schedule], steps=_STEPS_TO_TIME)[1] for schedule in schedules)
     return list(counted(pairs, total=len(schedules), label="measuring"))
 
 

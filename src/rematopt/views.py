@@ -73,7 +73,7 @@ def show_comparison(comparison: Comparison, *, identical: bool) -> None:
     facts = {
         "memory limit": _size(comparison.limit_bytes),
         "peak": f"{format_bytes(comparison.measured_peak_bytes)} (predicted {_size(comparison.predicted_peak_bytes)})",
-        "time": f"{comparison.measured_ratio:.3f} x the plain step (predicted {comparison.predicted_ratio:.3f})",
+        "time": f"{comparison.measured_ratio:.3f} x the unplanned step (predicted {comparison.predicted_ratio:.3f})",
         "loss": f"{losses[0]:.4f} at the first step, {losses[-1]:.4f} at step {len(losses)}",
         "compared to plain": "identical at every step" if identical else "NOT identical",
     }
@@ -173,10 +173,10 @@ def show_demo(result: DemoResult) -> None:
     reference = dict.fromkeys(rows[0], "-") | {
         "limit": "plain model",
         "measured peak": format_bytes(plain.measured_peak_bytes),
-        "measured time": "1.000",
+        "measured time": f"{plain.measured_ratio:.3f}",
         "last loss": f"{plain.losses[-1]:.6f}",
     }
-    print_table("GPT-2 on real text; times as multiples of the plain model's step", [reference, *rows])
+    print_table("GPT-2 on real text; times as multiples of the unplanned step", [*rows, reference])
     losses = "identical to the plain model's at every step" if result.identical else "NOT those of the plain model"
     print_facts(
         "",
