@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,7 +128,9 @@ def _configure(highs: highspy.Highs, seconds: float, absolute_gap: float, model:
 def _run_interruptible(highs: highspy.Highs, deadline: float) -> bool:
     """Run in a thread of its own, so that Ctrl-C and an overrun clock stop it; tell about Ctrl-C."""
     highs.HandleUserInterrupt = True
-    thread = highs.startSolve()
+    # Not highspy's own startSolve: it now and then takes a fresh instance for a running one.
+    thread = Thread(target=highs.run, daemon=True)
+    thread.start()
     interrupted = False
     while thread.is_alive():
         try:
