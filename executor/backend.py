@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import default_partition
 from torch.fx import GraphModule
 from torch.fx.graph import _BoxedCodeGen
 
+from rematopt.compiler import joint_backend
 from rematopt.errors import ScheduleMismatchError, UnsupportedModelError
+from rematopt.executor.missing import for_missing_tangents
 from rematopt.executor.replay import Replay
 from rematopt.profiler.capture import JointGraph
 from rematopt.profiler.lowering import Lowered, lower
@@ -40,13 +41,7 @@ class ScheduleBackend:
 
     def compiler(self) -> Any:
         """A backend for ``torch.compile``."""
-        return aot_autograd(
-            fw_compiler=boxed,
-            bw_compiler=boxed,
-            inference_compiler=boxed,
-            partition_fn=self.partition,
-            keep_inference_input_mutations=True,
-        )
+        return joint_backend(self.partition, _forward, _backward)
 
     def partition(
         self, module: GraphModule, inputs: Any, *, num_fwd_outputs: int, **kwargs: Any
@@ -79,14 +74,27 @@ def difference(schedule: Schedule, lowered: Lowered) -> str:
     return f"{text}; what one may recompute or frees differs"
 
 
-def boxed(module: GraphModule, _inputs: Any) -> Callable[[list[Any]], Any]:
+def _forward(module: GraphModule, _inputs: Any) -> Callable[[list[Any]], Any]:
+    return _boxed(_generated(module))
+
+
+def _backward(module: GraphModule, _inputs: Any) -> Callable[[list[Any]], Any]:
+    return _boxed(for_missing_tangents(module, _generated(module)))
+
+
+def _generated(module: GraphModule) -> Callable[[list[Any]], Any]:
     """Generated code that takes its arguments as a list and empties it, so that they die at their last use."""
     module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
-    forward = module.forward
+    forward: Callable[[list[Any]], Any] = module.forward
+    return forward
 
-    def run(args: list[Any]) -> Any:
-        return forward(args)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+def _boxed(run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """Mark a function as one that takes its arguments as a list which it empties."""
+
+    def call(args: list[Any]) -> Any:
+        return run(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call

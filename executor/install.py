@@ -8,9 +8,11 @@ from typing import Any, Literal
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
+from rematopt.compiler import isolated_call
 from rematopt.errors import InvalidInputError, RematoptError, ScheduleMismatchError
 from rematopt.executor.backend import Fallback, ScheduleBackend
-from rematopt.model import isolated_call, parameter_lines
+from rematopt.executor.missing import keep_missing
+from rematopt.model import parameter_lines
 from rematopt.profiler.lowering import Lowered
 from rematopt.schedule import Schedule
 
@@ -91,11 +93,13 @@ def apply(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return compiled(*args, **kwargs)
+            output = compiled(*args, **kwargs)
         except BackendCompilerFailed as error:
             if isinstance(error.inner_exception, RematoptError):
                 raise error.inner_exception from None
             raise
+        keep_missing(output)
+        return output
 
     handle = Handle(model, schedule)
     model.__dict__[_ATTRIBUTE] = call

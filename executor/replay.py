@@ -114,15 +114,13 @@ class Replay:
 
     def _call(self, into: Pass, op: int, node: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """What to call for this run of ``op``."""
-        args, kwargs = map_arg((node.args, node.kwargs), lambda n: self._value(into, n))
-        if op not in self._done:
-            return node.target, args, kwargs
-        item = self._lowered.graph.ops[op]
-        if item.recompute is Recompute.RANDOM:
+        again = op in self._done
+        target, args, kwargs = recomputation(node) if again else (node.target, node.args, node.kwargs)
+        args, kwargs = map_arg((args, kwargs), lambda n: self._value(into, n))
+        if again and self._lowered.graph.ops[op].recompute is Recompute.RANDOM:
             (saved,) = self._lowered.graph.ops[self._lowered.states[op]].outputs
-            state = into.find(saved)
-            return replay_random, (self._lowered.device, state, node.target, *args), kwargs
-        return recomputation(node, args, kwargs)
+            return replay_random, (self._lowered.device, into.find(saved), target, *args), kwargs
+        return target, args, kwargs
 
     def _bind(self, into: Pass, node: Node, new: Node, fresh: Sequence[int]) -> None:
         """Make the results of a run the current values, except where an older copy is still alive."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 from torch._dynamo import exc
-from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
+from rematopt.compiler import isolated_call, joint_backend
 from rematopt.errors import UnsupportedModelError
-from rematopt.model import isolated_call, random_states_restored
+from rematopt.model import random_states_restored
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,7 @@ def capture(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, An
     UnsupportedModelError
         If the call cannot be captured as one graph, or nothing in it requires a gradient.
     """
-    backend = aot_autograd(
-        fw_compiler=_stop_without_graph,
-        inference_compiler=_stop_without_graph,
-        partition_fn=_stop_with_graph,
-        keep_inference_input_mutations=True,
-    )
+    backend = joint_backend(_stop_with_graph, _stop_without_graph, _stop_without_graph)
     call = torch.compile(isolated_call(model), backend=backend, fullgraph=True, dynamic=False)
     name = type(model).__name__
     try:
@@ -80,7 +75,7 @@ def capture(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, An
                 "no backward pass to plan; set requires_grad, or pass the arguments of a training step"
             ) from None
         raise UnsupportedModelError(f"{name} cannot be differentiated as one graph: {_first_line(inner)}") from error
-    except exc.TorchDynamoException as error:
+    except Exception as error:
         raise UnsupportedModelError(_explain(name, error)) from error
     raise UnsupportedModelError(
         f"{name}: the call contains no tensor operation that could be planned, or torch.compile is disabled "
@@ -93,7 +88,7 @@ def _first_line(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _user_frame(error: exc.TorchDynamoException) -> str:
+def _user_frame(error: Exception) -> str:
     """Where in the model's code the capture stopped, innermost frame of it."""
     stack = getattr(error, "real_stack", None)
     if not stack:
@@ -102,7 +97,7 @@ def _user_frame(error: exc.TorchDynamoException) -> str:
     return f" at {frame.filename}:{frame.lineno} ({(frame.line or frame.name).strip()})"
 
 
-def _explain(name: str, error: exc.TorchDynamoException) -> str:
+def _explain(name: str, error: Exception) -> str:
     reason = _first_line(error)
     text = str(error)
     context = next(

@@ -44,24 +44,17 @@ def ignores_running_statistics(node: Node) -> bool:
     )
 
 
-def recomputation(
-    node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Target and arguments of a further run of ``node``.
+Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+"""Target, positional and keyword arguments."""
 
-    Parameters
-    ----------
-    node : Node
-        The op in the joint graph.
-    args, kwargs
-        The arguments of the run.
 
-    Returns
-    -------
-    tuple
-        Target, args and kwargs; for a batch norm the variant that knows no running statistics.
+def recomputation(node: Node) -> Call:
+    """Target and arguments, in terms of the joint graph, of a further run of ``node``.
+
+    A batch norm in training mode becomes the variant that knows no running statistics, so that those
+    need not be at hand as they were.
     """
     if not ignores_running_statistics(node):
-        return node.target, args, kwargs
-    x, weight, bias, _mean, _variance, training, momentum, eps = args
-    return aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, eps), kwargs
+        return node.target, node.args, dict(node.kwargs)
+    x, weight, bias, _mean, _variance, training, momentum, eps = node.args
+    return aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, eps), dict(node.kwargs)

@@ -1,4 +1,4 @@
-"""What profiler and executor ask of a model: its memory outside the step, its signature, its call."""
+"""What profiler and executor ask of a model: its memory outside the step, its signature, its loss."""
 
 from __future__ import annotations
 
@@ -17,20 +17,6 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 from rematopt.device import allocated_bytes
 from rematopt.errors import InvalidInputError
 from rematopt.graph import Signature, StaticBytes
-
-
-def isolated_call(model: torch.nn.Module) -> Callable[..., Any]:
-    """The call of a model as a function with a code object of its own.
-
-    The compiler keeps its results with the code object and limits how many there may be. All models
-    share ``nn.Module``'s code, so without this they would compete for that limit.
-    """
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return model._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
-
-    call.__code__ = call.__code__.replace()
-    return call
 
 
 @contextmanager
