@@ -138,8 +138,11 @@ def formulate(
     alive = lifetimes(stages, runs, builder)
     weights = [0 if optimistic and d in stages.reduction.keep else x.bytes for d, x in enumerate(stages.graph.data)]
     room = limit_bytes - stages.graph.static.total
-    decided = (weights[change.data] for row in alive.changes for change in row if change.behind != NEVER)
-    units = units_for(set(decided), max(room, 1), optimistic=optimistic)
+    sizes = {weights[change.data] for row in alive.changes for change in row if change.behind != NEVER}
+    if goal is Goal.PEAK:
+        # The peak is a sum of everything, of what is certain as well.
+        sizes |= set(weights) | {op.workspace_bytes for op in stages.graph.ops}
+    units = units_for(sizes, max(room, 1), optimistic=optimistic)
     peak = None
     if goal is Goal.PEAK:
         peak = builder.column("peak", upper=max(0.0, units.room(room)), cost=1.0)
@@ -211,8 +214,13 @@ class _MemoryRows:
         if run.column is None:
             self.certain = max(self.certain, self.fixed + needs)
             return
-        size = float(self.units.size(needs))
         level = {} if self.level is None else {self.level: 1.0}
+        if self.peak is not None:
+            size = float(self.units.size(needs))
+        else:
+            # The difference of two roundings: with the run, the level's room is rounded only once.
+            room = self.room - self.fixed
+            size = self.units.room(room) - self.units.room(room - needs)
         self._hold(level | {run.column: size}, self.fixed, at_most=self._largest_level() + size)
 
     def settle(self) -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from rematopt.schedule import Status
+from rematopt.solver.answer import result_from_answer
 from rematopt.solver.arrays import Model
-from rematopt.solver.drive import Answer, run
+from rematopt.solver.drive import run
 from rematopt.solver.formulation import Formulation, formulate
 from rematopt.solver.presolve import NOTHING, Reduction, reduce_for_speed
 from rematopt.solver.problem import Problem, SolveResult
-from rematopt.solver.result import result_from_runs
-from rematopt.solver.sequence import pruned
 from rematopt.solver.stages import staged
 
 if TYPE_CHECKING:
     import highspy
-
-PROOF_TOLERANCE = 1e-7
-"""Bound and cost of a finished search that agree to this share of the step's time count as equal."""
 
 
 class Milp:
@@ -69,7 +63,15 @@ class Milp:
         values = form.solution(start) if start is not None else None
         gap = max(1e-6, self.gap * graph.seconds / form.cost_scale)
         answer = run(form.model, deadline=started + time_limit, absolute_gap=gap, start=values, writer=self.writer)
-        return self._result(problem, form, answer, started)
+        return result_from_answer(
+            problem,
+            answer,
+            form.sequence(answer.values) if answer.values is not None else None,
+            strategy=self.name,
+            started=started,
+            cost_scale=form.cost_scale,
+            exact=self.window is None,
+        )
 
     def _formulate(self, problem: Problem) -> Formulation:
         reduction: Reduction = NOTHING
@@ -77,26 +79,3 @@ class Milp:
             reduction = reduce_for_speed(problem.graph, problem.limit_bytes)
         stages = staged(problem.graph, reduction=reduction, window=self.window, everywhere=self.everywhere)
         return formulate(stages, problem.limit_bytes)
-
-    def _result(self, problem: Problem, form: Formulation, answer: Answer, started: float) -> SolveResult:
-        graph = problem.graph
-        exact = self.window is None
-        bound = graph.seconds
-        if exact and math.isfinite(answer.bound):
-            bound += max(0.0, answer.bound) * form.cost_scale
-        if answer.values is None:
-            if answer.interrupted:
-                raise KeyboardInterrupt
-            status = Status.INFEASIBLE if exact and answer.proved else Status.TIME_LIMIT
-            return SolveResult(
-                schedule=None,
-                status=status,
-                objective=math.inf,
-                bound=bound,
-                seconds=time.perf_counter() - started,
-            )
-        runs = pruned(graph, form.sequence(answer.values))
-        cost = sum(graph.ops[i].seconds for i in runs)
-        if exact and answer.proved and cost - bound <= PROOF_TOLERANCE * cost:
-            bound = cost
-        return result_from_runs(problem, runs, strategy=self.name, started=started, bound=bound)

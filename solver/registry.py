@@ -49,6 +49,8 @@ def _with_all(cls: type, options: Options) -> Strategy:
 STRATEGIES: dict[str, tuple[str, str, _Make]] = {
     "auto": ("auto", "Auto", _with_all),
     "milp": ("milp", "Milp", _with_gap),
+    "checkmate": ("checkmate", "Checkmate", _plain),
+    "cpsat": ("cpsat", "CpSat", _plain),
     "chen-sqrt": ("chen", "ChenSqrt", _plain),
     "chen-greedy": ("chen", "ChenGreedy", _plain),
     "revolve": ("revolve", "Revolve", _plain),
