@@ -7,7 +7,6 @@ remarks and progress to stderr.
 from __future__ import annotations
 
 import ast
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +14,8 @@ import typer
 
 from rematopt import views
 from rematopt.artefacts import check_target, load, load_any
-from rematopt.console import note, print_json
-from rematopt.errors import InfeasibleLimitError, InvalidInputError, RematoptError
+from rematopt.console import exit_codes, print_json
+from rematopt.errors import InfeasibleLimitError, InvalidInputError
 from rematopt.profile import Profile
 from rematopt.records import (
     comparison_record,
@@ -47,18 +46,9 @@ Device = Annotated[str, typer.Option("--device", help="Where to run, e.g. cuda."
 
 
 def main() -> None:
-    """Run the command line; the one place where errors become exit codes."""
-    try:
+    """Run the command line."""
+    with exit_codes():
         app()
-    except InfeasibleLimitError as error:
-        note(f"error: {error}")
-        sys.exit(3)
-    except InvalidInputError as error:
-        note(f"error: {error}")
-        sys.exit(2)
-    except RematoptError as error:
-        note(f"error: {error}")
-        sys.exit(1)
 
 
 @app.callback(invoke_without_command=True)

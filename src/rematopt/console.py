@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from rematopt.errors import InfeasibleLimitError, InvalidInputError, RematoptError
 
 _NUMBERS = "0123456789+-"
 
@@ -59,6 +62,19 @@ def print_facts(title: str, facts: Mapping[str, str]) -> None:
 def note(message: str) -> None:
     """Print a line for people to stderr, so that it never mixes with results."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(message, markup=False)
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn rematopt's errors into one line on stderr and an exit code.
+
+    3 for an infeasible limit, 2 for an argument that cannot be used, 1 for any other error.
+    """
+    try:
+        yield
+    except RematoptError as error:
+        note(f"error: {error}")
+        sys.exit(3 if isinstance(error, InfeasibleLimitError) else 2 if isinstance(error, InvalidInputError) else 1)
 
 
 def percent(share: float | None, *, digits: int = 1, sign: bool = False) -> str:

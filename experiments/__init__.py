@@ -1,0 +1,1 @@
+"""Experiments: measured claims, one command each; not part of the installed package."""

@@ -1,0 +1,192 @@
+"""Compare prediction with measurement, and planned with plain numbers, over the zoo.
+
+For each model of the zoo: schedules at 90, 60, 30 and 0 % of the way from the smallest feasible limit to
+the unplanned peak, each trained for real. Run as ``python -m experiments.fidelity``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+import rematopt
+from rematopt.artefacts import make_folder
+from rematopt.comparison import Comparison
+from rematopt.console import exit_codes, note, percent, print_json, print_table
+from rematopt.errors import InvalidInputError
+from rematopt.front import pareto
+from rematopt.model import run_backward
+from rematopt.profile import Profile
+from rematopt.schedule import Schedule
+from rematopt.training import Run, compare, prepare, profile_run, unplanned_schedule
+from rematopt.units import format_bytes
+from rematopt.zoo import MODELS
+
+SHARES = (0.9, 0.6, 0.3, 0.0)
+"""Limits as shares of the way from the smallest feasible limit to the unplanned peak."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to run the experiment.
+
+    Parameters
+    ----------
+    steps : int
+        Steps that each run trains.
+    time_limit : float
+        Seconds for each solve.
+    optimizer : str
+        As for :func:`rematopt.training.prepare`.
+    seed : int
+        Seed of the random numbers in training.
+    folder : Path or None
+        Where the schedules are kept.
+    """
+
+    steps: int = 6
+    time_limit: float = 15.0
+    optimizer: str = "none"
+    seed: int = 0
+    folder: Path | None = None
+
+
+SETTINGS = Settings()
+
+
+def fidelity(name: str, sizes: dict[str, Any], settings: Settings = SETTINGS) -> list[dict[str, Any]]:
+    """Return a record for each limit of one model, by falling limit."""
+
+    def make() -> Run:
+        return prepare(f"zoo:{name}", sizes, optimizer=settings.optimizer)
+
+    profile = profile_run(make())
+    smallest = rematopt.solve(profile, "min", time_limit=settings.time_limit)
+    room = smallest.unplanned_peak_bytes - smallest.peak_bytes
+    limits = [smallest.peak_bytes + int(share * room) for share in SHARES]
+    schedules = pareto(profile, limits, time_limit=settings.time_limit, progress=False).schedules[::-1]
+    runs = compare(make, [unplanned_schedule(make()), *schedules], steps=settings.steps, seed=settings.seed)[1:]
+    references = {kind: one_step(make(), kind, settings.seed) for kind in ("plain", "same kernels")}
+    records = []
+    for schedule, run in zip(schedules, runs, strict=True):
+        found = one_step(make(), schedule, settings.seed)
+        record = _record(name, schedule, run) | {"smallest_limit_bytes": smallest.peak_bytes}
+        record["identical"] = _equal(found, references["same kernels"])
+        record["identical_to_eager"] = _equal(found, references["plain"])
+        records.append(record | _provenance(name, profile, schedule, settings))
+    return records
+
+
+def one_step(run: Run, how: Schedule | str, seed: int) -> list[torch.Tensor]:
+    """Run one training step; return outputs, gradients, buffers and the random state after it.
+
+    Parameters
+    ----------
+    run : Run
+        A fresh one; it is used up.
+    how : Schedule or str
+        A schedule; ``plain`` for eager PyTorch; ``same kernels`` for the model as PyTorch's own
+        ``aot_eager`` runs it, whose ops are those that a schedule replays.
+    seed : int
+        Seed of the random numbers.
+    """
+    model: nn.Module = run.model
+    if isinstance(how, Schedule):
+        rematopt.apply(model, how, on_mismatch="error")
+    elif how == "same kernels":
+        model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
+    args, kwargs = run.example
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        output = model(*args, **kwargs)
+        run_backward(output)
+        state = torch.get_rng_state()
+    outputs = [leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    return [*outputs, *gradients, *model.buffers(), state]
+
+
+def _equal(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:
+    return len(found) == len(wanted) and all(map(torch.equal, found, wanted))
+
+
+def _record(name: str, schedule: Schedule, run: Comparison) -> dict[str, Any]:
+    return {
+        "model": name,
+        "limit_bytes": schedule.limit_bytes,
+        "unplanned_peak_bytes": schedule.unplanned_peak_bytes,
+        "smallest_limit_bytes": None,
+        "predicted_peak_bytes": run.predicted_peak_bytes,
+        "measured_peak_bytes": run.measured_peak_bytes,
+        "predicted_ratio": run.predicted_ratio,
+        "measured_ratio": run.measured_ratio,
+    }
+
+
+def _provenance(name: str, profile: Profile, schedule: Schedule, settings: Settings) -> dict[str, Any]:
+    path = None
+    if settings.folder is not None:
+        path = settings.folder / f"{name}-{schedule.limit_bytes}.json"
+        schedule.save(path)
+    return {
+        "device": profile.device,
+        "versions": profile.versions,
+        "seed": settings.seed,
+        "schedule": None if path is None else str(path),
+    }
+
+
+def records_of(names: list[str], sizes: dict[str, dict[str, Any]], settings: Settings) -> Iterator[dict[str, Any]]:
+    """Yield the records of several models; a line on stderr says which one runs."""
+    for name in names:
+        note(f"{name} ...")
+        yield from fidelity(name, sizes.get(name, {}), settings)
+
+
+def main(
+    models: Annotated[str, typer.Option(help="Names of the zoo, separated by commas.")] = ",".join(MODELS),
+    steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = SETTINGS.steps,
+    time_limit: Annotated[float, typer.Option(help="Seconds for each solve.")] = SETTINGS.time_limit,
+    optimizer: Annotated[str, typer.Option(help="adamw, adam, sgd or none.")] = SETTINGS.optimizer,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the schedules.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare prediction with measurement, and planned with plain numbers, over the zoo."""
+    names = models.split(",")
+    if unknown := [name for name in names if name not in MODELS]:
+        raise InvalidInputError(f"the zoo has no {unknown[0]!r}; it has {', '.join(MODELS)}")
+    folder = None if output is None else make_folder(output)
+    settings = Settings(steps=steps, time_limit=time_limit, optimizer=optimizer, folder=folder)
+    records = list(records_of(names, {}, settings))
+    if json:
+        print_json(records)
+        return
+    print_table("Prediction and measurement; times as multiples of the unplanned step", [_row(r) for r in records])
+
+
+def _row(record: dict[str, Any]) -> dict[str, str]:
+    predicted, measured = record["predicted_peak_bytes"], record["measured_peak_bytes"]
+    return {
+        "model": record["model"],
+        "limit": format_bytes(record["limit_bytes"]),
+        "predicted peak": format_bytes(predicted),
+        "measured peak": format_bytes(measured),
+        "off by": percent(measured / predicted - 1, sign=True),
+        "kept": "yes" if measured <= record["limit_bytes"] else "NO",
+        "predicted time": f"{record['predicted_ratio']:.3f}",
+        "measured time": f"{record['measured_ratio']:.3f}",
+        "identical": "yes" if record["identical"] else "NO",
+        "to eager": "yes" if record["identical_to_eager"] else "no",
+    }
+
+
+if __name__ == "__main__":
+    with exit_codes():
+        typer.run(main)

@@ -1,0 +1,38 @@
+"""The experiments on a model that is small enough for a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.fidelity import SHARES, Settings, fidelity
+from experiments.overhead import overhead
+from rematopt.schedule import Schedule
+
+SIZES = {"batch": 512, "width": 32, "depth": 2}
+FIELDS = {
+    "model",
+    "limit_bytes",
+    "unplanned_peak_bytes",
+    "smallest_limit_bytes",
+    "predicted_peak_bytes",
+    "measured_peak_bytes",
+    "predicted_ratio",
+    "measured_ratio",
+    "identical",
+}
+
+
+def test_fidelity_keeps_limits_and_numbers(tmp_path: Path) -> None:
+    records = fidelity("mlp", SIZES, Settings(steps=2, time_limit=5, folder=tmp_path))
+    assert len(records) == len(SHARES)
+    for record in records:
+        assert record.keys() >= FIELDS
+        assert record["measured_peak_bytes"] <= record["limit_bytes"]
+        assert record["identical"]
+        assert Schedule.load(record["schedule"]).limit_bytes == record["limit_bytes"]
+    assert records[-1]["limit_bytes"] == records[-1]["smallest_limit_bytes"]
+
+
+def test_overhead_times_both() -> None:
+    record = overhead("mlp", SIZES, rounds=2)
+    assert min(record["store_all_seconds"], record["aot_eager_seconds"]) > 0
