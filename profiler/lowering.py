@@ -50,6 +50,8 @@ class Lowered:
         Outputs of the joint graph: the forward pass's, then a gradient or None for each primal.
     device : torch.device
         Where the step runs.
+    primal_bytes : int
+        Storages that the step is handed: parameters, buffers, inputs.
     """
 
     joint: JointGraph
@@ -61,6 +63,7 @@ class Lowered:
     views: frozenset[Node]
     results: tuple[Node | None, ...]
     device: torch.device
+    primal_bytes: int
 
 
 @dataclass
@@ -231,7 +234,13 @@ def lower(joint: JointGraph, *, static: StaticBytes | None = None, signature: Si
         views=roles.views,
         results=roles.results,
         device=roles.device,
+        primal_bytes=_primal_bytes(roles),
     )
+
+
+def _primal_bytes(roles: Roles) -> int:
+    found = {storage_key(t): storage_bytes(t) for p in roles.primals for t in tensors(p.meta.get("val"))}
+    return sum(found.values())
 
 
 def _add_accumulation(builder: _Builder) -> None:

@@ -77,6 +77,8 @@ def result_from_runs(
         unplanned_peak_bytes=plain.peak_bytes,
         unplanned_seconds=plain.seconds,
         fingerprint=graph.fingerprint,
+        structure=graph.structure,
+        data_bytes=tuple(d.bytes for d in graph.data),
         signature=graph.signature,
         ops=tuple(graph.describe(i) for i in range(len(graph.ops))),
     )

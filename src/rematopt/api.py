@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rematopt.executor import Handle, Measurement
 
-OnMismatch = Literal["plain", "error"]
+OnMismatch = Literal["replan", "plain", "error"]
 
 
 def profile(
@@ -58,7 +58,13 @@ def profile(
     return profiler.profile(model, args, kwargs, optimizer=optimizer, progress=progress)
 
 
-def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch = "plain") -> Handle:
+def apply(
+    model: torch.nn.Module,
+    schedule: Schedule,
+    *,
+    on_mismatch: OnMismatch = "replan",
+    optimizer: torch.optim.Optimizer | None = None,
+) -> Handle:
     """Make a model train by a schedule, in place.
 
     Class, parameters, state_dict keys and the training loop stay as they are. The numbers, too: loss,
@@ -70,9 +76,12 @@ def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch
         The model that was profiled, or one built the same way.
     schedule : Schedule
         What :func:`rematopt.solve` returned.
-    on_mismatch : {"plain", "error"}
-        What to do with a call that the schedule was not made for (another batch size, say): run it as
+    on_mismatch : {"replan", "plain", "error"}
+        What to do with a call that the schedule was not made for (another batch size, say): plan it for
+        the same limit (calls of the same form with smaller tensors run by the same steps), run it as
         the plain model does, with one warning, or raise.
+    optimizer : Optimizer, optional
+        Its state counts as static memory where a call is planned.
 
     Returns
     -------
@@ -95,7 +104,10 @@ def apply(model: torch.nn.Module, schedule: Schedule, *, on_mismatch: OnMismatch
     >>> handle.remove()
     """
     from rematopt import executor
+    from rematopt.replan import Replan
 
+    if on_mismatch == "replan":
+        return executor.apply(model, schedule, on_mismatch=Replan(model, schedule, optimizer=optimizer))
     return executor.apply(model, schedule, on_mismatch=on_mismatch)
 
 
@@ -109,7 +121,7 @@ def optimize(
     strategy: str = "auto",
     time_limit: float = 60.0,
     gap: float = 0.01,
-    on_mismatch: OnMismatch = "plain",
+    on_mismatch: OnMismatch = "replan",
     cache: bool | str | os.PathLike[str] = True,
 ) -> Handle:
     """Profile, solve and apply in one call.
@@ -157,7 +169,7 @@ def optimize(
         return solve(measured, memory_limit, strategy=strategy, time_limit=time_limit, gap=gap)
 
     schedule = cached(_cache_folder(cache), key, make, fingerprint=graph.fingerprint)
-    return apply(model, schedule, on_mismatch=on_mismatch)
+    return apply(model, schedule, on_mismatch=on_mismatch, optimizer=optimizer)
 
 
 def measure(

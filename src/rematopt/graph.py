@@ -233,6 +233,12 @@ class Graph:
         ]
         return hashlib.sha256(json.dumps(structure).encode()).hexdigest()[:16]
 
+    @cached_property
+    def structure(self) -> str:
+        """Hash of what depends on what, without sizes: equal for calls that differ in their shapes only."""
+        ops = [[o.target, o.phase, o.inputs, o.outputs, o.recompute, o.after] for o in self.ops]
+        return hashlib.sha256(json.dumps([ops, [d.kind for d in self.data]]).encode()).hexdigest()[:16]
+
     def describe(self, i: int) -> str:
         """One line that identifies op ``i`` for people and for comparing graphs."""
         op = self.ops[i]

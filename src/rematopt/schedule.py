@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from rematopt.graph import Signature
+from rematopt.graph import Graph, Signature
 from rematopt.units import format_bytes
 
 
@@ -67,6 +67,10 @@ class Schedule:
         Smallest limit known to be feasible, where it was worked out.
     fingerprint : str
         Fingerprint of the graph it was made for.
+    structure : str
+        Hash of that graph without sizes.
+    data_bytes : tuple of int
+        Size of each data of that graph.
     signature : Signature
         What that graph was captured from.
     ops : tuple of str
@@ -86,6 +90,8 @@ class Schedule:
     unplanned_seconds: float
     smallest_limit_bytes: int | None = None
     fingerprint: str = ""
+    structure: str = ""
+    data_bytes: tuple[int, ...] = ()
     signature: Signature = Signature()
     ops: tuple[str, ...] = ()
 
@@ -94,6 +100,18 @@ class Schedule:
         return (
             f"Schedule({self.strategy}, {self.status}: peak {format_bytes(self.peak_bytes)}, {limit}, "
             f"{self.overhead:+.2%} time, gap {self.gap:.2%})"
+        )
+
+    def covers(self, graph: Graph) -> bool:
+        """Whether the steps hold for ``graph`` and need no more memory there.
+
+        True for the graph it was made for, and for a call with the same structure in which no data is
+        larger (a smaller last batch).
+        """
+        if graph.fingerprint == self.fingerprint:
+            return True
+        return graph.structure == self.structure and all(
+            mine <= planned for mine, planned in zip((d.bytes for d in graph.data), self.data_bytes, strict=True)
         )
 
     @property
