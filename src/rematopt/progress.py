@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from rematopt.console import percent
 
 if TYPE_CHECKING:
     from rematopt.solver import Progress as SolverProgress
@@ -41,9 +44,9 @@ def counted(items: Iterable[T], *, total: int, label: str, show: bool | None = N
 
 
 @contextmanager
-def ops_progress(show: bool | None = None) -> Iterator[Callable[[int, int, str], None]]:
+def ops_progress() -> Iterator[Callable[[int, int, str], None]]:
     """Draw a bar for the profiler: the callback takes ops done, their total and the next one's name."""
-    with _bar(show) as progress:
+    with _bar(None) as progress:
         task = progress.add_task("profiling", total=None)
 
         def report(done: int, total: int, name: str) -> None:
@@ -53,28 +56,26 @@ def ops_progress(show: bool | None = None) -> Iterator[Callable[[int, int, str],
 
 
 @contextmanager
-def solver_progress(unplanned_seconds: float, show: bool | None = None) -> Iterator[Callable[[SolverProgress], None]]:
-    """Keep one line up to date while a solver runs: best schedule, bound, gap, who found it.
+def solver_progress(unplanned_seconds: float) -> Iterator[Callable[[SolverProgress], None]]:
+    """Keep one line up to date while a solver runs.
 
     Parameters
     ----------
     unplanned_seconds : float
         Time of the step without recomputation, to which extra times refer.
-    show : bool, optional
-        Whether to draw it; by default if stderr is a terminal.
     """
     console = Console(stderr=True)
-    if not (console.is_terminal if show is None else show):
+    if not console.is_terminal:
         yield lambda _: None
         return
     with console.status("solving") as status:
+        yield lambda event: status.update(solver_line(event, unplanned_seconds))
 
-        def report(event: SolverProgress) -> None:
-            best = event.seconds / unplanned_seconds - 1
-            bound = event.bound / unplanned_seconds - 1
-            status.update(
-                f"{event.elapsed:5.1f} s  best {best:+.2%} ({event.strategy})  bound {bound:+.2%}  "
-                f"gap {event.gap:.2%} of the step"
-            )
 
-        yield report
+def solver_line(event: SolverProgress, unplanned_seconds: float) -> str:
+    """Say in one line what is known of a search: best schedule and who found it, bound, gap."""
+    bound = percent(event.bound / unplanned_seconds - 1, digits=2, sign=True)
+    if math.isinf(event.seconds):
+        return f"{event.elapsed:5.1f} s  no schedule yet ({event.strategy})  bound {bound}"
+    best = percent(event.seconds / unplanned_seconds - 1, digits=2, sign=True)
+    return f"{event.elapsed:5.1f} s  best {best} ({event.strategy})  bound {bound}  gap {percent(event.gap, digits=2)}"
