@@ -55,6 +55,7 @@ STRATEGIES: dict[str, tuple[str, str, _Make]] = {
     "chen-greedy": ("chen", "ChenGreedy", _plain),
     "revolve": ("revolve", "Revolve", _plain),
     "greedy": ("greedy", "Greedy", _plain),
+    "reorder": ("reorder", "Reorder", _plain),
     "local-search": ("neighbourhood", "LocalSearch", _plain),
     "store-all": ("baselines", "StoreAll", _plain),
     "recompute-all": ("baselines", "RecomputeAll", _plain),
