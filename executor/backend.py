@@ -33,11 +33,14 @@ class ScheduleBackend:
         For the graph whose fingerprint it carries.
     fallback : callable
         Decides on every other graph; may raise.
+    debug : bool
+        Whether recomputed tensors are compared with the ones they replace.
     """
 
-    def __init__(self, schedule: Schedule, fallback: Fallback) -> None:
+    def __init__(self, schedule: Schedule, fallback: Fallback, *, debug: bool = False) -> None:
         self._schedule = schedule
         self._fallback = fallback
+        self._debug = debug
 
     def compiler(self) -> Any:
         """A backend for ``torch.compile``."""
@@ -51,7 +54,7 @@ class ScheduleBackend:
         if lowered is None or schedule is None:
             forward, backward = default_partition(module, inputs, num_fwd_outputs=num_fwd_outputs, **kwargs)
             return forward, backward
-        return Replay(lowered, schedule.steps, schedule.forward_end).graphs()
+        return Replay(lowered, schedule.steps, schedule.forward_end, debug=self._debug).graphs()
 
     def _plan(self, joint: JointGraph) -> tuple[Lowered | None, Schedule | None]:
         try:

@@ -10,8 +10,8 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 from rematopt.compiler import isolated_call
 from rematopt.errors import InvalidInputError, RematoptError, ScheduleMismatchError
+from rematopt.executor.autograd import prepare_backward
 from rematopt.executor.backend import Fallback, ScheduleBackend
-from rematopt.executor.missing import keep_missing
 from rematopt.model import parameter_lines
 from rematopt.profiler.lowering import Lowered
 from rematopt.schedule import Schedule
@@ -55,6 +55,7 @@ def apply(
     schedule: Schedule,
     *,
     on_mismatch: OnMismatch | Fallback = "plain",
+    debug: bool = False,
 ) -> Handle:
     """Make ``model`` train by ``schedule``, in place.
 
@@ -71,6 +72,9 @@ def apply(
         What to do with a call that the schedule was not made for (another batch size, say): run it
         like the plain model with one warning, raise :class:`ScheduleMismatchError`, or what the
         callable decides (see :data:`rematopt.executor.backend.Fallback`).
+    debug : bool
+        Compare every recomputed tensor with the one it replaces, at the cost of time, and raise
+        :class:`rematopt.errors.RecomputationError` in the backward pass at the first difference.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def apply(
         raise InvalidInputError(f"on_mismatch is {on_mismatch!r}; use 'plain', 'error' or a callable")
     _check_parameters(model, schedule)
     fallback = on_mismatch if callable(on_mismatch) else (_refuse if on_mismatch == "error" else _Plain())
-    backend = ScheduleBackend(schedule, fallback)
+    backend = ScheduleBackend(schedule, fallback, debug=debug)
     compiled = torch.compile(isolated_call(model), backend=backend.compiler(), dynamic=False)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -98,7 +102,7 @@ def apply(
             if isinstance(error.inner_exception, RematoptError):
                 raise error.inner_exception from None
             raise
-        keep_missing(output)
+        prepare_backward(output)
         return output
 
     handle = Handle(model, schedule)

@@ -12,24 +12,6 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves
-
-_COMPILED = "CompiledFunctionBackward"
-_DEPTH = 3
-"""An output may be a view that autograd regenerates outside of the compiled function."""
-
-
-def keep_missing(output: Any) -> None:
-    """Tell the compiled function behind ``output`` to pass on which gradients are missing."""
-    for leaf in tree_leaves(output):
-        node = leaf.grad_fn if isinstance(leaf, torch.Tensor) else None
-        for _ in range(_DEPTH):
-            if node is None:
-                break
-            if node.name().startswith(_COMPILED):
-                node.set_materialize_grads(False)  # type: ignore[attr-defined]
-                break
-            node = next((following for following, _ in node.next_functions if following is not None), None)
 
 
 def for_missing_tangents(module: GraphModule, run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

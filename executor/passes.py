@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule, Node
 
 Key = Node | int
@@ -92,3 +94,11 @@ class Pass:
             if droppable and not node.users:
                 self.graph.erase_node(node)
         return GraphModule(root, self.graph, class_name=name)
+
+
+def fake_integers(module: GraphModule, size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    """Stand-in, made by the fake mode of the module's inputs, for a vector that the joint graph does not know."""
+    mode = detect_fake_mode([node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")])
+    assert mode is not None
+    with mode:
+        return torch.empty(size, dtype=dtype)

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
-from torch.fx import GraphModule
 
 
 def save_random_state(device: torch.device) -> torch.Tensor:
@@ -19,15 +17,6 @@ def save_random_state(device: torch.device) -> torch.Tensor:
     if device.type == "cuda":
         return torch.cuda.get_rng_state(device)
     return torch.get_rng_state()
-
-
-def fake_random_state(module: GraphModule, device: torch.device) -> torch.Tensor:
-    """Stand-in for a saved state, made by the fake mode of the module's inputs."""
-    mode = detect_fake_mode([node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")])
-    assert mode is not None
-    size = save_random_state(device).numel()
-    with mode:
-        return torch.empty(size, dtype=torch.uint8)
 
 
 def _set_random_state(state: torch.Tensor, device: torch.device) -> None:

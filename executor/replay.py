@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from rematopt.executor.passes import DROPPABLE, Pass
-from rematopt.executor.random_state import fake_random_state, replay_random, save_random_state
+from rematopt.executor.checking import check, checksum
+from rematopt.executor.passes import DROPPABLE, Pass, fake_integers
+from rematopt.executor.random_state import replay_random, save_random_state
 from rematopt.graph import Recompute
 from rematopt.profiler.lowering import Lowered
 from rematopt.profiler.normalise import recomputation
@@ -35,10 +37,15 @@ class Replay:
         A valid schedule of ``lowered.graph``.
     forward_end : int
         Index of the first step of the backward pass.
+    debug : bool
+        Whether recomputed tensors are compared with the ones they replace.
     """
 
-    def __init__(self, lowered: Lowered, steps: Sequence[Step], forward_end: int) -> None:
+    def __init__(self, lowered: Lowered, steps: Sequence[Step], forward_end: int, *, debug: bool = False) -> None:
         self._lowered = lowered
+        self._debug = debug
+        self._checksums: dict[Node, Node] = {}
+        self._step = 0
         self._forward_steps = steps[:forward_end]
         self._backward_steps = steps[forward_end:]
         self._done: set[int] = set()
@@ -47,8 +54,8 @@ class Replay:
         for node, d in (*lowered.data_of.items(), *lowered.base_of.items()):
             self._holders.setdefault(d, []).append(node)
         runs = [step.op for step in steps if isinstance(step, Compute)]
-        again = {op for op, count in Counter(runs).items() if count > 1}
-        self._needed_states = {state for op, state in lowered.states.items() if op in again}
+        self._again = {op for op, count in Counter(runs).items() if count > 1}
+        self._needed_states = {state for op, state in lowered.states.items() if op in self._again}
 
     def graphs(self) -> tuple[GraphModule, GraphModule]:
         """Write both graphs.
@@ -81,6 +88,7 @@ class Replay:
 
     def _write(self, into: Pass, steps: Sequence[Step]) -> None:
         for step in steps:
+            self._step += 1
             if isinstance(step, Free):
                 self._free(into, step.data)
             elif self._lowered.nodes[step.op] is None:
@@ -99,7 +107,8 @@ class Replay:
         if op in self._needed_states:
             (state,) = self._lowered.graph.ops[op].outputs
             saved = into.call(save_random_state, (self._lowered.device,), {})
-            saved.meta["val"] = fake_random_state(self._lowered.joint.module, self._lowered.device)
+            size = save_random_state(self._lowered.device).numel()
+            saved.meta["val"] = fake_integers(self._lowered.joint.module, size, torch.uint8)
             into.values[state] = saved
 
     def _compute(self, into: Pass, op: int) -> None:
@@ -109,8 +118,10 @@ class Replay:
         new = into.call(target, args, kwargs, like=node)
         fresh = [d for d in self._lowered.graph.ops[op].outputs if d not in self._alive]
         self._alive.update(fresh)
-        self._done.add(op)
         self._bind(into, node, new, fresh)
+        if self._debug and op in self._again:
+            self._watch(into, op, node, fresh)
+        self._done.add(op)
 
     def _call(self, into: Pass, op: int, node: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """What to call for this run of ``op``."""
@@ -134,6 +145,21 @@ class Replay:
             d = self._lowered.data_of.get(result)
             if d is None or d in fresh:
                 into.values[result] = self._pick(into, new, result)
+
+    def _watch(self, into: Pass, op: int, node: Node, fresh: Sequence[int]) -> None:
+        """Save checksums of an op's results at its first run, compare with them at every later one."""
+        item = self._lowered.graph.ops[op]
+        for result in (node, *node.users):
+            if self._lowered.data_of.get(result) not in fresh:
+                continue
+            value = into.values[result]
+            if op not in self._done:
+                self._checksums[result] = into.call(checksum, (value,), {})
+                self._checksums[result].meta["val"] = fake_integers(self._lowered.joint.module, 2)
+                into.values[self._checksums[result]] = self._checksums[result]
+            else:
+                place = f"step {self._step - 1}: {item.name} ({item.target}) in {item.module or 'the model'}"
+                into.call(check, (value, into.find(self._checksums[result]), place), {})
 
     def _pick(self, into: Pass, source: Node, like: Node) -> Node:
         picked = into.call(like.target, (source, like.args[1]), {}, like=like)

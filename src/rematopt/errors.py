@@ -47,5 +47,9 @@ class ScheduleMismatchError(RematoptError):
     """A schedule was made for another graph; the message says what differs."""
 
 
+class RecomputationError(RematoptError):
+    """A recomputed tensor differs from the one it replaces; the message names op, module and step."""
+
+
 class SolverUnavailableError(RematoptError):
     """A solver that was asked for is not installed; the message gives the pip command."""
