@@ -1,4 +1,4 @@
-"""The command line: ``rematopt profile``, ``solve``, ``train``, ``pareto``, ``inspect``, ``demo``.
+"""The command line: ``rematopt profile``, ``solve``, ``train``, ``pareto``, ``import-graph``, ``inspect``, ``demo``.
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 the memory limit is infeasible. Results go to stdout,
 remarks and progress to stderr.
@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from rematopt import views
-from rematopt.artefacts import check_target, load, load_any
+from rematopt.artefacts import check_target, load, load_any, save
 from rematopt.console import exit_codes, print_json
-from rematopt.errors import InfeasibleLimitError, InvalidInputError
+from rematopt.errors import ArtefactError, InfeasibleLimitError, InvalidInputError
+from rematopt.graph import Graph
 from rematopt.profile import Profile
 from rematopt.records import (
     comparison_record,
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 
 Factory = Annotated[str, typer.Argument(help="path.py:name, package.module:name or zoo:name")]
+Problem = Annotated[Path, typer.Argument(help="A profile, or a graph that `rematopt import-graph` wrote.")]
 Sizes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A size for the factory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to this file.")]
@@ -84,7 +86,7 @@ def profile(
 
 @app.command()
 def solve(
-    profile: Annotated[Path, typer.Argument(help="A profile that `rematopt profile` wrote.")],
+    profile: Problem,
     limit: Annotated[str, typer.Option("--limit", help='Bytes, "8GiB", "60%" of the unplanned peak, or "min".')],
     output: Output = None,
     strategy: StrategyName = "auto",
@@ -97,13 +99,13 @@ def solve(
     from rematopt.solver import solve as find
 
     check_target(output)
-    measured = load(profile, Profile)
+    graph = _load_graph(profile)
     try:
-        with solver_progress(measured.graph.seconds) as report:
-            found = find(measured, limit, strategy=strategy, time_limit=time_limit, gap=gap, progress=report)
+        with solver_progress(graph.seconds) as report:
+            found = find(graph, limit, strategy=strategy, time_limit=time_limit, gap=gap, progress=report)
     except InfeasibleLimitError as error:
         if json:
-            print_json(infeasible_record(measured.graph, limit, error.smallest_limit_bytes))
+            print_json(infeasible_record(graph, limit, error.smallest_limit_bytes))
         raise
     if output is not None:
         found.save(output)
@@ -145,7 +147,7 @@ def train(
 
 @app.command()
 def pareto(
-    profile: Annotated[Path, typer.Argument(help="A profile that `rematopt profile` wrote.")],
+    profile: Problem,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for table, picture, schedules.")] = None,
     limits: Annotated[str, typer.Option(help='Number of limits, or a list: "80%,60%,1GiB,min".')] = "12",
     measure: Annotated[str | None, typer.Option(help="Factory of the model, to run each schedule, too.")] = None,
@@ -162,10 +164,10 @@ def pareto(
     from rematopt.artefacts import make_folder
     from rematopt.front import pareto as sweep
 
-    measured_profile = load(profile, Profile)
+    graph = _load_graph(profile)
     folder = None if output is None else make_folder(output)
     wanted = int(limits) if limits.strip().isdigit() else [part.strip() for part in limits.split(",")]
-    front = sweep(measured_profile, wanted, strategy=strategy, time_limit=time_limit, gap=gap, jobs=jobs)
+    front = sweep(graph, wanted, strategy=strategy, time_limit=time_limit, gap=gap, jobs=jobs)
     measured = []
     if measure is not None:
         from rematopt.training import compare_each
@@ -175,9 +177,27 @@ def pareto(
         front.save(folder)
         front.plot(folder / "pareto.png", measured=measured)
     if json:
-        print_json(front_records(measured_profile.graph, front))
+        print_json(front_records(graph, front))
     else:
         views.show_front(front, measured)
+
+
+@app.command()
+def import_graph(
+    file: Annotated[Path, typer.Argument(help="A graph in one of the published node-link JSON forms.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the graph to this file.")],
+    json: AsJson = False,
+) -> None:
+    """Turn a published rematerialization instance into a graph that `solve` and `pareto` take."""
+    from rematopt.solver.importing import import_graph as read
+
+    check_target(output)
+    graph = read(file)
+    save(graph, output)
+    if json:
+        print_json(graph_record(graph))
+    else:
+        views.show_graph(graph)
 
 
 @app.command()
@@ -220,6 +240,13 @@ def demo(
         views.show_demo(result)
     if not (result.identical and result.within_limits):
         raise typer.Exit(1)
+
+
+def _load_graph(path: Path) -> Graph:
+    artefact = load_any(path)
+    if isinstance(artefact, Schedule):
+        raise ArtefactError(f"{path} is a rematopt schedule, expected a profile or a graph")
+    return artefact.graph if isinstance(artefact, Profile) else artefact
 
 
 def _sizes(pairs: list[str] | None) -> dict[str, Any]:

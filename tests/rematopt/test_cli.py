@@ -132,6 +132,14 @@ def test_pareto_writes_table_picture_and_schedules(run, tmp_path: Path) -> None:
     assert [record["status"] == "infeasible" for record in records] == [True, False, False]
 
 
+def test_published_graphs_can_be_solved(run, tmp_path: Path) -> None:
+    chain = {"cost": [1.0] * 4, "mem": [8] * 4, "edges": [[0, 1], [1, 2], [0, 3], [2, 3]]}
+    (tmp_path / "published.json").write_text(json.dumps(chain))
+    assert run("import-graph", "published.json", "-o", "g.json").code == 0
+    assert run("solve", "g.json", "--limit", "min", "--json").json["status"] in ("optimal", "feasible")
+    assert run("inspect", "g.json", "--json").json["forward_ops"] == 4
+
+
 def test_inspect(run) -> None:
     assert [line.split()[0] for line in run("inspect", "p.json").out.splitlines()[-2:]] == ["4", "5"]
     assert run("inspect", "p.json", "--depth", "1").out.splitlines()[-1].startswith("  block")
