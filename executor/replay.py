@@ -21,7 +21,7 @@ from rematopt.executor.passes import DROPPABLE, Pass, fake_integers
 from rematopt.executor.random_state import replay_random, save_random_state
 from rematopt.graph import Recompute
 from rematopt.profiler.lowering import Lowered
-from rematopt.profiler.normalise import recomputation
+from rematopt.profiler.normalise import comes_again, recomputation
 from rematopt.profiler.operators import is_getitem
 from rematopt.schedule import Compute, Free, Step
 
@@ -118,7 +118,7 @@ class Replay:
         new = into.call(target, args, kwargs, like=node)
         fresh = [d for d in self._lowered.graph.ops[op].outputs if d not in self._alive]
         self._alive.update(fresh)
-        self._bind(into, node, new, fresh)
+        self._bind(into, op, node, new, fresh)
         if self._debug and op in self._again:
             self._watch(into, op, node, fresh)
         self._done.add(op)
@@ -133,26 +133,25 @@ class Replay:
             return replay_random, (self._lowered.device, into.find(saved), target, *args), kwargs
         return target, args, kwargs
 
-    def _bind(self, into: Pass, node: Node, new: Node, fresh: Sequence[int]) -> None:
+    def _bind(self, into: Pass, op: int, node: Node, new: Node, fresh: Sequence[int]) -> None:
         """Make the results of a run the current values, except where an older copy is still alive."""
         if node in self._lowered.data_of:
             if self._lowered.data_of[node] in fresh:
                 into.values[node] = new
             return
-        for result in node.users:
-            if not is_getitem(result):
-                continue
+        for result in filter(is_getitem, node.users):
             d = self._lowered.data_of.get(result)
-            if d is None or d in fresh:
+            missing = op in self._done and not comes_again(node, result)
+            if not missing and (d is None or d in fresh):
                 into.values[result] = self._pick(into, new, result)
 
     def _watch(self, into: Pass, op: int, node: Node, fresh: Sequence[int]) -> None:
         """Save checksums of an op's results at its first run, compare with them at every later one."""
         item = self._lowered.graph.ops[op]
         for result in (node, *node.users):
-            if self._lowered.data_of.get(result) not in fresh:
+            value = into.values.get(result)
+            if value is None or self._lowered.data_of.get(result) not in fresh:
                 continue
-            value = into.values[result]
             if op not in self._done:
                 self._checksums[result] = into.call(checksum, (value,), {})
                 self._checksums[result].meta["val"] = fake_integers(self._lowered.joint.module, 2)

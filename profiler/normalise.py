@@ -44,6 +44,11 @@ def ignores_running_statistics(node: Node) -> bool:
     )
 
 
+def comes_again(node: Node, result: Node) -> bool:
+    """Whether a further run of ``node`` (see :func:`recomputation`) has the result that ``result`` picks."""
+    return not ignores_running_statistics(node) or result_position(result) < _PURE_RESULTS
+
+
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 """Target, positional and keyword arguments."""
 
