@@ -18,8 +18,6 @@ from rematopt.schedule import Schedule
 from tests.executor.schedules import assert_identical, plain_copy, random_runs, schedule_of, train
 
 BLOCKS = (
-    "linear", "conv", "batch_norm", "layer_norm", "dropout", "attention", "in_place", "reuse", "noise", "residual"
-)
     "linear",
     "conv",
     "batch_norm",
