@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ class Model:
     row_starts, entry_columns, entry_values : array
         The rows in compressed sparse form: entries ``row_starts[i]`` to ``row_starts[i + 1]`` belong to row ``i``.
     names : tuple of str
-        One entry a column.
+        What each column is; not unique.
     """
 
     lower: Floats
@@ -49,23 +50,25 @@ class Model:
 
 
 class ModelBuilder:
-    """Collects columns and rows."""
+    """Collects columns and rows in flat arrays: large models have a million entries."""
 
     def __init__(self) -> None:
-        self._columns: list[tuple[float, float, bool, str]] = []
-        self._cost: list[float] = []
-        self._row_bounds: list[tuple[float, float]] = []
-        self._row_starts = [0]
-        self._entry_columns: list[int] = []
-        self._entry_values: list[float] = []
+        self._lower, self._upper, self._cost = array("d"), array("d"), array("d")
+        self._integer = array("b")
+        self._names: list[str] = []
+        self._row_lower, self._row_upper = array("d"), array("d")
+        self._row_starts, self._entry_columns, self._entry_values = array("i", [0]), array("i"), array("d")
 
     def column(
         self, name: str, *, lower: float = 0.0, upper: float = 1.0, cost: float = 0.0, integer: bool = False
     ) -> int:
-        """Add a column and return its index."""
-        self._columns.append((lower, upper, integer, name))
+        """Add a column and return its index; names say what a column is and may repeat."""
+        self._lower.append(lower)
+        self._upper.append(upper)
         self._cost.append(cost)
-        return len(self._columns) - 1
+        self._integer.append(integer)
+        self._names.append(name)
+        return len(self._names) - 1
 
     def add_cost(self, column: int, cost: float) -> None:
         """Add to the cost of a column."""
@@ -78,21 +81,20 @@ class ModelBuilder:
                 self._entry_columns.append(column)
                 self._entry_values.append(value)
         self._row_starts.append(len(self._entry_columns))
-        self._row_bounds.append((lower, upper))
+        self._row_lower.append(lower)
+        self._row_upper.append(upper)
 
     def build(self) -> Model:
         """The collected model."""
-        lower, upper, integer, names = zip(*self._columns, strict=True) if self._columns else ((), (), (), ())
-        row_lower, row_upper = zip(*self._row_bounds, strict=True) if self._row_bounds else ((), ())
         return Model(
-            lower=np.array(lower, dtype=np.float64),
-            upper=np.array(upper, dtype=np.float64),
+            lower=np.array(self._lower, dtype=np.float64),
+            upper=np.array(self._upper, dtype=np.float64),
             cost=np.array(self._cost, dtype=np.float64),
-            integer=np.array(integer, dtype=np.bool_),
-            row_lower=np.array(row_lower, dtype=np.float64),
-            row_upper=np.array(row_upper, dtype=np.float64),
+            integer=np.array(self._integer, dtype=np.bool_),
+            row_lower=np.array(self._row_lower, dtype=np.float64),
+            row_upper=np.array(self._row_upper, dtype=np.float64),
             row_starts=np.array(self._row_starts, dtype=np.int32),
             entry_columns=np.array(self._entry_columns, dtype=np.int32),
             entry_values=np.array(self._entry_values, dtype=np.float64),
-            names=tuple(names),
+            names=tuple(self._names),
         )

@@ -20,6 +20,9 @@ from rematopt.solver.stages import staged
 QUICK = ("store-all", "greedy", "recompute-all")
 """Heuristics that give a first schedule, in the order in which they are tried."""
 
+SMALL_UP_TO = 6_000
+"""Most places to recompute for which the exact model may prove an optimum in time."""
+
 EXACT_UP_TO = 40_000
 """Largest number of places to recompute for which the exact model is worth building."""
 
@@ -121,14 +124,16 @@ class Auto:
             yield
             if best.schedule is not None:
                 break
-        yield from self._improved(problem, best, deadline, 0.1)
-        exact = staged(problem.graph).choices <= EXACT_UP_TO
-        yield from self._windowed(problem, best, 8, deadline, 0.3)
         best.raise_bound(seconds_bound(problem, time.perf_counter() + _left(deadline) / 2), "bound")
         yield
-        yield from self._windowed(problem, best, 24, deadline, 0.5)
-        if exact:
-            yield from self._windowed(problem, best, None, deadline, 1.0)
+        choices = staged(problem.graph).choices
+        if choices > SMALL_UP_TO:
+            yield from self._improved(problem, best, deadline, 0.2)
+        yield from self._searched(problem, best, 8, deadline, 0.3)
+        if choices > SMALL_UP_TO:
+            yield from self._searched(problem, best, 24, deadline, 0.3)
+        if choices <= EXACT_UP_TO:
+            yield from self._searched(problem, best, None, deadline, 1.0)
         yield from self._improved(problem, best, deadline, 1.0)
 
     def _improved(self, problem: Problem, best: _Best, deadline: float, share: float) -> Iterator[None]:
@@ -145,9 +150,10 @@ class Auto:
         best.take(result_from_runs(problem, runs, strategy=LocalSearch.name, started=started), LocalSearch.name)
         yield
 
-    def _windowed(
+    def _searched(
         self, problem: Problem, best: _Best, window: int | None, deadline: float, share: float
     ) -> Iterator[None]:
+        """Search with ``milp`` from the best schedule so far."""
         start = list(best.schedule.runs) if best.schedule is not None else None
         milp = Milp(window=window, gap=self.gap / 2)
         best.take(milp.solve(problem, share * _left(deadline), start=start), milp.name)

@@ -77,7 +77,7 @@ class _Form:
     def _run_columns(self, t: int) -> dict[int, int]:
         ops = self.graph.ops
         return {
-            i: self.builder.column(f"R_{t}_{i}", cost=ops[i].seconds / self.cost_scale, integer=True)
+            i: self.builder.column("R", cost=ops[i].seconds / self.cost_scale, integer=True)
             for i in range(t)
             if ops[i].recompute is not Recompute.NEVER
         }
@@ -86,7 +86,7 @@ class _Form:
         """``S``; nothing is kept behind the last op but what stays until the step ends."""
         last = t == len(self.graph.ops)
         return {
-            d: self.builder.column(f"S_{t}_{d}", lower=float(data.kept), integer=True)
+            d: self.builder.column("S", lower=float(data.kept), integer=True)
             for d, data in enumerate(self.graph.data)
             if data.producer < t and (data.kept or not last)
         }
@@ -120,7 +120,7 @@ class _Form:
             if not runs and not certain:
                 continue
             made = float(sum(size(graph.data[d].bytes) for d in graph.ops[k].outputs))
-            memory = self.builder.column(f"U_{t}_{k}", lower=-INFINITY, upper=INFINITY)
+            memory = self.builder.column("U", lower=-INFINITY, upper=INFINITY)
             change = {column: -factor for column, factor in level.items()} | {column: -made for column in runs}
             self.builder.row({memory: 1.0} | change, lower=made * certain, upper=made * certain)
             workspace = float(size(graph.ops[k].workspace_bytes))
@@ -132,12 +132,12 @@ class _Form:
         freed: Entries = {}
         for d in self.graph.ops[k].inputs:
             if not self.graph.data[d].kept:
-                column = self.builder.column(f"FREE_{t}_{d}_{k}", integer=True)
+                column = self.builder.column("FREE", integer=True)
                 self._free_rule(t, k, d, column)
                 freed[column] = -float(self.units.size(self.graph.data[d].bytes))
         if k < t and len(self.graph.ops[k].outputs) > 1:
             for d in self.graph.ops[k].outputs:
-                column = self.builder.column(f"DOUBLE_{t}_{d}")
+                column = self.builder.column("DOUBLE")
                 self.builder.row({column: 1.0, self.kept[t][d]: -1.0}, upper=0.0)
                 self.builder.row({column: 1.0, self.runs[t][k]: -1.0}, upper=0.0)
                 freed[column] = -float(self.units.size(self.graph.data[d].bytes))

@@ -65,6 +65,7 @@ def run(
     deadline: float,
     absolute_gap: float = 1e-6,
     start: Floats | None = None,
+    heuristics: bool = True,
     writer: Callable[[Model], highspy.Highs] | None = None,
 ) -> Answer:
     """Minimise the model.
@@ -79,6 +80,8 @@ def run(
         Distance of cost and bound at which to stop, in the model's costs.
     start : array, optional
         Values of all columns to start from.
+    heuristics : bool
+        Whether HiGHS may search for solutions by solving smaller programs, beside its tree.
     writer : callable, optional
         How to build the solver's model; :func:`default_writer` if not given.
     """
@@ -93,7 +96,7 @@ def run(
         values = solve_with_cbc(model, seconds=seconds, absolute_gap=absolute_gap)
         return Answer(values=values, bound=-math.inf, proved=False)
     highs = (writer or default_writer(model))(model)
-    _configure(highs, deadline - time.perf_counter(), absolute_gap, model, start)
+    _configure(highs, deadline - time.perf_counter(), absolute_gap, model, start, heuristics)
     interrupted = _run_interruptible(highs, deadline + _GRACE_SECONDS)
     return _read(highs, model, interrupted)
 
@@ -104,22 +107,23 @@ def _without_columns(model: Model) -> Answer:
     return Answer(values=np.zeros(0) if holds else None, bound=0.0, proved=True)
 
 
-def _configure(highs: highspy.Highs, seconds: float, absolute_gap: float, model: Model, start: Floats | None) -> None:
+def _configure(
+    highs: highspy.Highs, seconds: float, absolute_gap: float, model: Model, start: Floats | None, heuristics: bool
+) -> None:
     import highspy
 
-    options = {
+    options: dict[str, bool | int | float] = {
         "output_flag": False,
         "threads": 1,
         "time_limit": max(0.01, seconds),
         "mip_rel_gap": 0.0,
         "mip_abs_gap": absolute_gap,
     }
+    for heuristic in ("rins", "rens", "root_reduced_cost"):
+        options[f"mip_heuristic_run_{heuristic}"] = heuristics
     for name, value in options.items():
         highs.setOptionValue(name, value)
     if start is not None and np.any(model.integer):
-        # A good start makes sub-MIP heuristics a waste: they took three quarters of the time.
-        for heuristic in ("rins", "rens", "root_reduced_cost"):
-            highs.setOptionValue(f"mip_heuristic_run_{heuristic}", False)
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
         highs.setSolution(solution)

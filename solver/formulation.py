@@ -129,8 +129,9 @@ def formulate(
     goal : Goal
         What is minimised.
     optimistic : bool
-        Build a model whose optimum bounds that of the true sizes: sizes are rounded down, and data
-        that the reduction keeps weigh nothing instead of being always alive.
+        Build a smaller model whose optimum bounds that of the true sizes: sizes are rounded down, data
+        that the reduction keeps weigh nothing instead of being always alive, and memory is limited
+        during first runs only (the other rows leave the linear relaxation as it is, in practice).
     """
     builder = ModelBuilder()
     scale = _cost_scale(stages)
@@ -138,7 +139,7 @@ def formulate(
     alive = lifetimes(stages, runs, builder)
     weights = [0 if optimistic and d in stages.reduction.keep else x.bytes for d, x in enumerate(stages.graph.data)]
     room = limit_bytes - stages.graph.static.total
-    sizes = {weights[change.data] for row in alive.changes for change in row if change.behind != NEVER}
+    sizes = {weights[change.data] for row in alive.changes for change in row if change.behind is not NEVER}
     if goal is Goal.PEAK:
         # The peak is a sum of everything, of what is certain as well.
         sizes |= set(weights) | {op.workspace_bytes for op in stages.graph.ops}
@@ -179,7 +180,7 @@ def _run_columns(stages: Stages, builder: ModelBuilder, scale: float) -> list[Ex
             continue
         key = (stages.reduction.head(slot.op), slot.stage)
         if key not in columns:
-            columns[key] = builder.column(f"run_{key[0]}_in_{key[1]}", integer=True)
+            columns[key] = builder.column("run", integer=True)
         if scale:
             builder.add_cost(columns[key], stages.graph.ops[slot.op].seconds / scale)
         runs.append(Expr(0, columns[key], 1))
@@ -202,6 +203,8 @@ class _MemoryRows:
         self.level: int | None = None
         self.terms: dict[int, float] = {}
         """What makes up the level, in units."""
+        self.largest = 0.0
+        """The most that the level can be."""
         self.fixed = 0
         """Bytes alive whatever is decided; ``level`` holds the rest."""
         self.certain = 0
@@ -214,6 +217,8 @@ class _MemoryRows:
         if run.column is None:
             self.certain = max(self.certain, self.fixed + needs)
             return
+        if self.units.optimistic:
+            return
         level = {} if self.level is None else {self.level: 1.0}
         if self.peak is not None:
             size = float(self.units.size(needs))
@@ -221,7 +226,7 @@ class _MemoryRows:
             # The difference of two roundings: with the run, the level's room is rounded only once.
             room = self.room - self.fixed
             size = self.units.room(room) - self.units.room(room - needs)
-        self._hold(level | {run.column: size}, self.fixed, at_most=self._largest_level() + size)
+        self._hold(level | {run.column: size}, self.fixed, at_most=self.largest + size)
 
     def settle(self) -> None:
         """Hold the limit during the first runs since the level last changed.
@@ -230,11 +235,8 @@ class _MemoryRows:
         covers among the columns that must be integral.
         """
         if self.certain:
-            self._hold(self.terms, self.certain, at_most=self._largest_level())
+            self._hold(self.terms, self.certain, at_most=self.largest)
         self.certain = 0
-
-    def _largest_level(self) -> float:
-        return sum(units for units in self.terms.values() if units > 0)
 
     def _hold(self, entries: dict[int, float], certain: int, *, at_most: float) -> None:
         """Add the row: entries in units and certain bytes within the limit or the peak."""
@@ -260,10 +262,13 @@ class _MemoryRows:
             return
         self.settle()
         for column, factor in terms.items():
-            self.terms[column] = self.terms.get(column, 0.0) + factor
-            if not self.terms[column]:
-                del self.terms[column]
-        level = self.builder.column(f"level_{len(self.levels)}", lower=-INFINITY, upper=INFINITY)
+            before = self.terms.pop(column, 0.0)
+            self.largest += max(0.0, before + factor) - max(0.0, before)
+            if before + factor:
+                self.terms[column] = before + factor
+        if self.units.optimistic:
+            return
+        level = self.builder.column("level", lower=-INFINITY, upper=INFINITY)
         row = {level: 1.0} | {column: -factor for column, factor in terms.items()}
         if self.level is not None:
             row[self.level] = -1.0

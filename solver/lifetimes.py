@@ -28,6 +28,7 @@ class Expr:
 
 
 NEVER, ALWAYS = Expr(0), Expr(1)
+"""The only expressions without a column; compare with ``is``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +65,25 @@ class _Shares:
         self.builder = builder
         self.definitions: list[Definition] = []
 
-    def before_read(self, name: str, run: Expr, later: Expr, integer: bool) -> Expr:
+    def before_read(self, run: Expr, later: Expr, integer: bool) -> Expr:
         """The larger of ``run`` and ``later``."""
-        if ALWAYS in (run, later):
+        if run is ALWAYS or later is ALWAYS:
             return ALWAYS
-        if later in (NEVER, run):
+        if later is NEVER or later == run:
             return run
-        column = self.builder.column(name, integer=integer)
+        column = self.builder.column("alive", integer=integer)
         self._at_least(column, run)
         self._at_least(column, later)
         self.definitions.append(Definition(column, run, later, False))
         return Expr(0, column, 1)
 
-    def before_production(self, name: str, run: Expr, later: Expr, integer: bool) -> Expr:
+    def before_production(self, run: Expr, later: Expr, integer: bool) -> Expr:
         """What is left of ``later`` if ``run`` produces it: ``max(0, later - run)``."""
-        if run == ALWAYS or later in (NEVER, run):
+        if run is ALWAYS or later is NEVER or later == run:
             return NEVER
-        if later == ALWAYS:
+        if later is ALWAYS:
             return Expr(1, run.column, -1)
-        column = self.builder.column(name, integer=integer)
+        column = self.builder.column("alive", integer=integer)
         entries = {column: 1.0}
         for expr, sign in ((later, -1), (run, 1)):
             if expr.column is not None:
@@ -145,11 +146,11 @@ def _data_changes(
         if earlier is None:
             before = NEVER
         elif slot.op == data.producer:
-            lasting = behind == ALWAYS and (data.kept or pinned)
-            before = ALWAYS if lasting else shares.before_production(f"alive_{d}_at_{at}", runs[at], behind, crosses)
+            lasting = behind is ALWAYS and (data.kept or pinned)
+            before = ALWAYS if lasting else shares.before_production(runs[at], behind, crosses)
         else:
-            before = ALWAYS if pinned else shares.before_read(f"alive_{d}_at_{at}", runs[at], behind, crosses)
-        if before != behind:
+            before = ALWAYS if pinned else shares.before_read(runs[at], behind, crosses)
+        if before is not behind:
             found.append((at, Change(d, before, behind)))
         behind = before
     return found

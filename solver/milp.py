@@ -10,12 +10,16 @@ from rematopt.solver.answer import result_from_answer
 from rematopt.solver.arrays import Model
 from rematopt.solver.drive import run
 from rematopt.solver.formulation import Formulation, formulate
+from rematopt.solver.greedy import greedy_runs
 from rematopt.solver.presolve import NOTHING, Reduction, reduce_for_speed
 from rematopt.solver.problem import Problem, SolveResult
 from rematopt.solver.stages import staged
 
 if TYPE_CHECKING:
     import highspy
+
+START_SHARE, START_WINDOW = 0.2, 8
+"""Share of the time for finding a schedule to start from, and the window in which it is searched."""
 
 
 class Milp:
@@ -50,7 +54,7 @@ class Milp:
         self.writer = writer
 
     def solve(self, problem: Problem, time_limit: float, *, start: Sequence[int] | None = None) -> SolveResult:
-        """Solve ``problem``, from the op runs ``start`` where given.
+        """Solve ``problem``, from the op runs ``start`` or, if not given, those that quicker searches find.
 
         Raises
         ------
@@ -59,10 +63,20 @@ class Milp:
         """
         started = time.perf_counter()
         graph = problem.graph
+        if start is None:
+            start = self._start(problem, START_SHARE * time_limit)
         form = self._formulate(problem)
         values = form.solution(start) if start is not None else None
         gap = max(1e-6, self.gap * graph.seconds / form.cost_scale)
-        answer = run(form.model, deadline=started + time_limit, absolute_gap=gap, start=values, writer=self.writer)
+        answer = run(
+            form.model,
+            deadline=started + time_limit,
+            absolute_gap=gap,
+            start=values,
+            # From a good start they are a waste: they took three quarters of the time.
+            heuristics=values is None or self.window is not None,
+            writer=self.writer,
+        )
         return result_from_answer(
             problem,
             answer,
@@ -72,6 +86,13 @@ class Milp:
             cost_scale=form.cost_scale,
             exact=self.window is None,
         )
+
+    def _start(self, problem: Problem, seconds: float) -> Sequence[int] | None:
+        """Runs from the greedy rule; for the exact search improved within a window."""
+        if self.window is not None:
+            return greedy_runs(problem, time.perf_counter() + seconds)
+        found = Milp(window=START_WINDOW, gap=self.gap, writer=self.writer).solve(problem, seconds).schedule
+        return None if found is None else list(found.runs)
 
     def _formulate(self, problem: Problem) -> Formulation:
         reduction: Reduction = NOTHING

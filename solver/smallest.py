@@ -13,6 +13,7 @@ from rematopt.solver.baselines import runs_from_scratch
 from rematopt.solver.bounds import peak_bound
 from rematopt.solver.drive import run
 from rematopt.solver.formulation import Goal, formulate
+from rematopt.solver.greedy import smallest_fit
 from rematopt.solver.presolve import NOTHING, reduce_for_speed
 from rematopt.solver.sequence import first_runs, pruned, steps_from_runs
 from rematopt.solver.stages import staged
@@ -48,7 +49,7 @@ class Smallest:
         return self.peak_bytes - self.bound_bytes <= CLOSE_ENOUGH * self.peak_bytes
 
 
-def smallest_peak(graph: Graph, time_limit: float, *, start: Sequence[int] | None = None) -> Smallest:
+def smallest_peak(graph: Graph, time_limit: float) -> Smallest:
     """Search the schedule with the smallest peak.
 
     Parameters
@@ -57,14 +58,12 @@ def smallest_peak(graph: Graph, time_limit: float, *, start: Sequence[int] | Non
         The graph.
     time_limit : float
         Seconds of wall time.
-    start : sequence of int, optional
-        Op runs to begin with, beside the two baselines.
     """
     started = time.perf_counter()
     deadline = started + time_limit
-    known = [first_runs(graph), runs_from_scratch(graph)] + ([start] if start is not None else [])
+    known = [first_runs(graph), runs_from_scratch(graph), smallest_fit(graph, started + time_limit / 4)]
     best = min((_measured(graph, runs) for runs in known), key=lambda found: found.peak_bytes)
-    bound = peak_bound(graph, best.peak_bytes, started + time_limit / 4)
+    bound = peak_bound(graph, best.peak_bytes, time.perf_counter() + time_limit / 4)
     for at, window in enumerate(WINDOWS):
         best = replace(best, bound_bytes=max(best.bound_bytes, min(bound, best.peak_bytes)))
         if best.close:
