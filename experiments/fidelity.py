@@ -22,7 +22,7 @@ from rematopt.comparison import Comparison
 from rematopt.console import exit_codes, note, percent, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.front import pareto
-from rematopt.model import run_backward
+from rematopt.model import random_states_restored, run_backward
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule
 from rematopt.training import Run, compare, prepare, profile_run, unplanned_schedule
@@ -103,7 +103,7 @@ def one_step(run: Run, how: Schedule | str, seed: int) -> list[torch.Tensor]:
     elif how == "same kernels":
         model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
     args, kwargs = run.example
-    with torch.random.fork_rng():
+    with random_states_restored():
         torch.manual_seed(seed)
         output = model(*args, **kwargs)
         run_backward(output)

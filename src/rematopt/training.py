@@ -19,7 +19,7 @@ from rematopt.device import seconds_of
 from rematopt.errors import InvalidInputError
 from rematopt.factory import make_example
 from rematopt.front import without_limit
-from rematopt.model import device_of, loss_of
+from rematopt.model import device_of, loss_of, random_states_restored
 from rematopt.profile import Profile
 from rematopt.progress import counted, ops_progress
 from rematopt.schedule import Schedule
@@ -188,7 +188,7 @@ class _Racer:
         self.device = device_of(run.model, *run.example)
         self.losses: list[float] = []
         self.seconds: list[float] = []
-        with torch.random.fork_rng():
+        with random_states_restored():
             torch.manual_seed(seed)
             self.random_state = _random_state(self.device)
         if schedule is not None:
@@ -197,7 +197,7 @@ class _Racer:
     def step(self) -> None:
         """Train one step; forward and backward are timed."""
         args, kwargs = next(self.run.calls)
-        with torch.random.fork_rng():
+        with random_states_restored():
             _set_random_state(self.random_state, self.device)
             losses: list[torch.Tensor] = []
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rematopt.errors import RematoptError
+from rematopt.model import random_states_restored
 
 Example = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 """A model, and the positional and keyword arguments of one training call."""
@@ -21,7 +22,7 @@ Example = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Draw weights and batch from ``seed`` and leave the caller's random state as it was."""
-    with torch.random.fork_rng():
+    with random_states_restored():
         torch.manual_seed(seed)
         yield
 
