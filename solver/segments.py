@@ -107,6 +107,11 @@ class Segments:
         ]
         return self._ancestors(handed, low, high)
 
+    def making(self, s: int, data: Iterable[int]) -> list[int]:
+        """Ops of segment ``s`` that must run again to have ``data`` of it and what it hands on."""
+        low, high = self.starts[s], self.starts[s + 1]
+        return sorted({*self._ancestors(data, low, high), *self.advance(s, s + 1)})
+
     def _ancestors(self, data: Iterable[int], low: int, high: int) -> list[int]:
         """Producers of ``data`` and of what they are made of, as far as they lie in the given range of ops."""
         pending, wanted = list(data), set[int]()

@@ -20,7 +20,7 @@ from tests.solver.networks import resnet, transformer
 from tests.solver.oracle import staged_optimum
 from tests.solver.random_graphs import graphs
 
-HEURISTICS = ("greedy", "chen-sqrt", "chen-greedy", "revolve")
+HEURISTICS = ("greedy", "chain", "chen-sqrt", "chen-greedy", "revolve")
 
 
 def limit_between(graph: Graph, share: float) -> int:
