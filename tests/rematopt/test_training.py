@@ -88,6 +88,21 @@ def test_commands_profile_solve_train(
     assert "the schedule was made for" in capsys.readouterr().err
 
 
+def test_pareto_measures_each_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile_run(make()).save(tmp_path / "p.json")
+    sizes = [part for name, value in SIZES.items() for part in ("--set", f"{name}={value}")]
+    arguments = ["pareto", str(tmp_path / "p.json"), "--limits", "min", "--jobs", "1", "--measure", "zoo:mlp"]
+    monkeypatch.setattr(sys, "argv", ["rematopt", *arguments, *sizes, "-o", str(tmp_path / "out")])
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+    header, row = capsys.readouterr().out.splitlines()[1:3]
+    assert header.split()[-4:] == ["measured", "peak", "measured", "time"]
+    assert row.split()[-1] == "%"
+    assert (tmp_path / "out" / "pareto.png").exists()
+
+
 def test_demo_on_a_tiny_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = Sizes(layers=1, width=32, heads=2, batch=2, sequence=32)
     result = run_demo(tmp_path / "out", steps=2, sizes=sizes, time_limit=5)
