@@ -84,13 +84,13 @@ class Sizes:
     width: int = 256
     heads: int = 4
     batch: int = 4
-    sequence: int = 256
+    sequence: int = 192
 
 
 SIZES = Sizes()
 
 
-def run_demo(folder: Path, *, steps: int, sizes: Sizes = SIZES, time_limit: float = 20.0) -> DemoResult:
+def run_demo(folder: Path, *, steps: int, sizes: Sizes = SIZES, time_limit: float = 15.0) -> DemoResult:
     """Profile, solve, train and draw; progress goes to stderr.
 
     Parameters
