@@ -51,6 +51,7 @@ STRATEGIES: dict[str, tuple[str, str, _Make]] = {
     "milp": ("milp", "Milp", _with_gap),
     "checkmate": ("checkmate", "Checkmate", _plain),
     "cpsat": ("cpsat", "CpSat", _plain),
+    "lp-rounding": ("rounding", "LpRounding", _plain),
     "chain": ("chain", "Chain", _plain),
     "chen-sqrt": ("chen", "ChenSqrt", _plain),
     "chen-greedy": ("chen", "ChenGreedy", _plain),
