@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
-from rematopt.compiler import isolated_call
+from rematopt.compiler import compiled_call
 from rematopt.errors import InvalidInputError, RematoptError, ScheduleMismatchError
 from rematopt.executor.autograd import prepare_backward
 from rematopt.executor.backend import Fallback, ScheduleBackend
@@ -93,7 +93,7 @@ def apply(
     _check_parameters(model, schedule)
     fallback = on_mismatch if callable(on_mismatch) else (_refuse if on_mismatch == "error" else _Plain())
     backend = ScheduleBackend(schedule, fallback, debug=debug)
-    compiled = torch.compile(isolated_call(model), backend=backend.compiler(), dynamic=False)
+    compiled = compiled_call(model, backend.compiler(), whole=False)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:

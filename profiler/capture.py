@@ -16,7 +16,7 @@ import torch
 from torch._dynamo import exc
 from torch.fx import GraphModule
 
-from rematopt.compiler import isolated_call, joint_backend
+from rematopt.compiler import compiled_call, joint_backend
 from rematopt.errors import UnsupportedModelError
 from rematopt.model import random_states_restored
 
@@ -60,7 +60,7 @@ def capture(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, An
         If the call cannot be captured as one graph, or nothing in it requires a gradient.
     """
     backend = joint_backend(_stop_with_graph, _stop_without_graph, _stop_without_graph)
-    call = torch.compile(isolated_call(model), backend=backend, fullgraph=True, dynamic=False)
+    call = compiled_call(model, backend, whole=True)
     name = type(model).__name__
     try:
         with random_states_restored(), torch.enable_grad():

@@ -17,7 +17,7 @@ from rematopt.errors import UnsupportedModelError
 from rematopt.graph import Data, Graph, Kind, Op, Phase, Recompute, Signature, StaticBytes
 from rematopt.profiler.capture import JointGraph
 from rematopt.profiler.normalise import ignores_running_statistics, normalise
-from rematopt.profiler.operators import is_getitem, is_mutation, recompute_rule, target_name, tensors
+from rematopt.profiler.operators import UNSUPPORTED, is_getitem, is_mutation, recompute_rule, target_name, tensors
 from rematopt.profiler.roles import Roles
 from rematopt.profiler.storages import Storages, storage_bytes, storage_key
 
@@ -266,7 +266,7 @@ def _values(builder: _Builder, nodes: Iterable[Node]) -> tuple[dict[Node, int], 
     results: dict[Node, int] = {}
     views: dict[Node, int] = {}
     for node in nodes:
-        _refuse_symbols(node)
+        _refuse_unsupported(node)
         value = node.meta.get("val")
         found = tensors(value)
         d = builder.data_at.get(storage_key(found[0])) if found else None
@@ -280,8 +280,10 @@ def _values(builder: _Builder, nodes: Iterable[Node]) -> tuple[dict[Node, int], 
     return results, views
 
 
-def _refuse_symbols(node: Node) -> None:
+def _refuse_unsupported(node: Node) -> None:
     value = node.meta.get("val")
+    if node.target in UNSUPPORTED:
+        raise UnsupportedModelError(f"{module_path(node) or 'the model'}: {UNSUPPORTED[node.target]}")
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         raise UnsupportedModelError(
             f"{module_path(node) or 'the model'} computes a size from values ({target_name(node.target)}), so memory "

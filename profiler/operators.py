@@ -28,6 +28,12 @@ ROUTING = frozenset(
 )
 """Discrete decisions: their results are kept, so that no run can decide otherwise."""
 
+UNSUPPORTED = {
+    aten.mkldnn_rnn_layer.default: "the CPU kernel of LSTM keeps a workspace for its backward that a compiled forward "
+    "pass does not get; run the model under torch.backends.mkldnn.flags(enabled=False), or use GRU",
+}
+"""Operators that cannot be replayed, and the way out."""
+
 PURE_NAMESPACES = frozenset({"aten", "prims"})
 """Namespaces whose operators state randomness and mutation truthfully."""
 

@@ -12,12 +12,20 @@ from rematopt.profiler.operators import is_getitem, tensors
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """Identity of a tensor's storage, valid while some tensor of it is alive."""
+    """Identity of a tensor's storage, valid while some tensor of it is alive.
+
+    A sparse tensor has no storage of its own; it counts as one, which nothing else shares.
+    """
+    if tensor.layout is not torch.strided:
+        return -id(tensor)
     return int(tensor.untyped_storage()._cdata)
 
 
 def storage_bytes(tensor: torch.Tensor) -> int:
     """Size of a tensor's storage as its device's allocator hands it out."""
+    if tensor.layout is torch.sparse_coo:
+        parts = (tensor._indices(), tensor._values())
+        return sum(allocated_bytes(p.untyped_storage().nbytes(), tensor.device) for p in parts)
     return allocated_bytes(tensor.untyped_storage().nbytes(), tensor.device)
 
 

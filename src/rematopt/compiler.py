@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config
+
+from rematopt.batch_norm import capturable_batch_norm, has_cumulative_batch_norm
 
 
 def isolated_call(model: torch.nn.Module) -> Callable[..., Any]:
@@ -22,6 +25,42 @@ def isolated_call(model: torch.nn.Module) -> Callable[..., Any]:
 
     call.__code__ = call.__code__.replace()
     return call
+
+
+def compiled_call(model: torch.nn.Module, backend: Callable[..., Any], *, whole: bool) -> Callable[..., Any]:
+    """The call of a model, compiled at its first use.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Its hooks run as usual.
+    backend : callable
+        From :func:`joint_backend`.
+    whole : bool
+        Whether a construct that the compiler cannot capture is an error, or splits the call.
+    """
+    compiled = torch.compile(isolated_call(model), backend=backend, fullgraph=whole, dynamic=False)
+    needed = _contexts(model)
+    if not needed:
+        return compiled
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with ExitStack() as stack:
+            for context in needed:
+                stack.enter_context(context())
+            return compiled(*args, **kwargs)
+
+    return call
+
+
+def _contexts(model: torch.nn.Module) -> list[Callable[[], AbstractContextManager[Any]]]:
+    """What must be in force while this model is captured; each costs a little at every call."""
+    found: list[Callable[[], AbstractContextManager[Any]]] = []
+    if any(isinstance(m, torch.nn.RNNBase) for m in model.modules()):
+        found.append(lambda: torch._dynamo.config.patch(allow_rnn=True))
+    if has_cumulative_batch_norm(model):
+        found.append(capturable_batch_norm)
+    return found
 
 
 def joint_backend(
