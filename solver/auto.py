@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rematopt.schedule import Schedule, Status
@@ -101,13 +101,18 @@ class Auto:
         self.gap = gap
         self.progress = progress
 
-    def solve(self, problem: Problem, time_limit: float) -> SolveResult:
-        """Solve ``problem``; on Ctrl-C return the best schedule so far, if there is one."""
+    def solve(self, problem: Problem, time_limit: float, *, start: Sequence[int] | None = None) -> SolveResult:
+        """Solve ``problem``, from the op runs ``start`` where given.
+
+        On Ctrl-C the best schedule so far is returned, if there is one.
+        """
         best = _Best(problem, self.gap, self.progress)
         deadline = best.started + time_limit
         if peak_floor(problem.graph).bytes > problem.limit_bytes:
             best.infeasible = True
             return best.result()
+        if start is not None:
+            best.take(result_from_runs(problem, start, strategy=self.name, started=best.started), self.name)
         try:
             for _ in self._search(problem, best, deadline):
                 if best.good_enough or time.perf_counter() >= deadline:

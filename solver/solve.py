@@ -9,7 +9,9 @@ from rematopt.errors import InfeasibleLimitError, InvalidInputError
 from rematopt.graph import Graph
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule
+from rematopt.solver.auto import Auto
 from rematopt.solver.bounds import peak_floor
+from rematopt.solver.milp import Milp
 from rematopt.solver.problem import Problem
 from rematopt.solver.progress import Report
 from rematopt.solver.registry import Options, create
@@ -67,7 +69,10 @@ def solve(
         limit = smallest.peak_bytes
     problem = Problem(graph=graph, limit_bytes=limit)
     left = max(0.1, time_limit - (time.perf_counter() - started))
-    result = chosen.solve(problem, left)
+    if smallest is not None and isinstance(chosen, Auto | Milp):
+        result = chosen.solve(problem, left, start=smallest.runs)
+    else:
+        result = chosen.solve(problem, left)
     schedule = result.schedule
     if smallest is None and schedule is None:
         smallest = smallest_peak(graph, min(time_limit, MOST_SECONDS_FOR_SMALLEST))

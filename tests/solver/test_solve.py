@@ -37,17 +37,22 @@ def test_an_unknown_strategy_is_refused_with_the_names():
         create("magic")
 
 
+WIDER = {"checkmate", "reorder"}
+"""Strategies that search more than the staged form: backward ops again, or another order."""
+
+
 @pytest.mark.parametrize("name", list(STRATEGIES))
 @given(graph=graphs(max_ops=8), tenths=st.integers(0, 10))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_no_strategy_beats_brute_force_or_breaks_the_limit(name, graph, tenths):
     floor = peak_floor(graph).bytes
     limit = floor + tenths * (unplanned(graph).peak_bytes - floor) // 10
-    result = create(name).solve(Problem(graph=graph, limit_bytes=limit), 1.0)
+    result = create(name).solve(Problem(graph=graph, limit_bytes=limit), 0.2)
     optimum = staged_optimum(graph, limit)
-    assert result.objective >= optimum - 1e-6
     assert result.bound <= optimum + 1e-6
+    assert name in WIDER or result.objective >= optimum - 1e-6
     if result.schedule is None:
+        assert result.status in (Status.TIME_LIMIT, Status.INFEASIBLE)
         assert result.status is Status.TIME_LIMIT or optimum == float("inf")
         return
     assert simulate(graph, result.schedule.steps).peak_bytes <= limit
@@ -70,7 +75,7 @@ def test_a_profile_is_solved_as_its_graph(graph):
 
 
 def test_min_finds_a_limit_that_cannot_be_lowered(graph):
-    schedule = solve(graph, "min", time_limit=30)
+    schedule = solve(graph, "min", time_limit=8)
     assert schedule.smallest_limit_bytes == schedule.limit_bytes >= peak_floor(graph).bytes
     assert schedule.peak_bytes <= schedule.smallest_limit_bytes
     with pytest.raises(InfeasibleLimitError) as refusal:
