@@ -68,6 +68,8 @@ class Evictor:
         Spread of the random factor on each score, for searches that repeat; 0 for the plain rule.
     rng : random.Random
         Source of that factor.
+    most_seconds : float
+        Seconds of further runs beyond which it gives up.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class Evictor:
         deadline: float,
         noise: float = 0.0,
         rng: random.Random | None = None,
+        most_seconds: float = NOTHING,
     ) -> None:
+        self.most_seconds = most_seconds
         self.plan = plan
         self.limit = limit_bytes
         self.deadline = deadline
@@ -95,7 +99,7 @@ class Evictor:
         if over.any():
             self._fill(over)
         while over.any():
-            if not self._heap or time.perf_counter() > self.deadline:
+            if not self._heap or plan.seconds > self.most_seconds or time.perf_counter() > self.deadline:
                 return False
             _, d, stage = heapq.heappop(self._heap)
             if not plan.retained(d, stage) or stage not in plan.touched[d]:
@@ -130,7 +134,8 @@ class Evictor:
         relief = self._most_relief(d, before, stage, over)
         if relief:
             # The merge of a later run may win back the seconds of this one, hence nothing below zero.
-            heapq.heappush(self._heap, (0.0 if self._later_run(p, stage) else plan.cost[p] / relief, d, stage))
+            least = 0.0 if self._later_run(p, stage) is not None else plan.cost[p]
+            heapq.heappush(self._heap, (self._factor(d, stage) * least / relief, d, stage))
 
     def _most_relief(self, d: int, before: int, stage: int, over: NDArray[np.int64]) -> int:
         """Bytes over the limit that giving up the gap of ``d`` can take away, all stages together."""

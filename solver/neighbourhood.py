@@ -29,9 +29,6 @@ LOG_NOISE = (math.log(0.2), math.log(20.0))
 FIRST_MARGIN = 0.02
 """Share of the further runs' seconds by which a round may be slower at the start."""
 
-WORTH_TRIMMING = 0.2
-"""Share of the best plan's further runs by which a round may be slower and still be trimmed."""
-
 SAME = 1e-12
 """Relative difference below which two sums of seconds count as equal."""
 
@@ -122,12 +119,15 @@ class Search:
         A plan slower than the best by more than the share ``margin`` of its further runs is undone.
         """
         plan = self.plan
+        before = plan.seconds
         for i, stage in self._victims():
             if stage in plan.ran[i]:
                 plan.drop(i, stage)
         noise = math.exp(self.rng.uniform(*LOG_NOISE))
-        fits = Evictor(plan, self.limit, deadline, noise, self.rng).run()
-        if fits and plan.seconds <= self.best_seconds * (1 + WORTH_TRIMMING):
+        # Trimming may win back as much as was taken away, hardly more.
+        most = self.best_seconds * (1 + margin) + (before - plan.seconds)
+        fits = Evictor(plan, self.limit, deadline, noise, self.rng, most).run()
+        if fits:
             trim(plan, self.limit)
         if not fits or plan.seconds > self.best_seconds * (1 + margin):
             plan.rollback()
