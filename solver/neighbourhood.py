@@ -81,7 +81,9 @@ def improve(
     search = Search(problem, runs, seed)
     best = search.plan.runs if search.improved else list(runs)
     started = time.perf_counter()
-    while (now := time.perf_counter()) < deadline and search.plan.seconds > 0:
+    # What rounding leaves of a sum of seconds is no further run.
+    nothing = SAME * problem.graph.seconds
+    while (now := time.perf_counter()) < deadline and search.plan.seconds > nothing:
         if problem.graph.seconds + search.best_seconds <= enough_seconds:
             break
         if search.round(deadline, margin=FIRST_MARGIN * (deadline - now) / (deadline - started)):

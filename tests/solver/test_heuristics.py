@@ -88,3 +88,24 @@ def test_greedy_time_rises_gently_as_the_limit_falls() -> None:
         overheads.append(schedule.overhead)
     assert overheads == sorted(overheads)
     assert overheads[-1] < 0.25
+
+
+def test_local_search_improves_on_greedy_under_a_tight_limit() -> None:
+    graph = transformer(2)
+    problem = Problem(graph=graph, limit_bytes=round(0.4 * unplanned(graph).peak_bytes))
+    greedy = solve(create("greedy"), problem)
+    local = solve(create("local-search"), problem, 4.0)
+    assert local.objective < greedy.objective * (1 - 1e-3)
+
+
+def test_the_search_stops_once_the_step_is_fast_enough() -> None:
+    graph = transformer(2)
+    problem = Problem(graph=graph, limit_bytes=limit_between(graph, 0.4))
+    start = solve(create("greedy"), problem)
+    assert start.schedule is not None
+    began = time.perf_counter()
+    runs = improve(
+        problem, list(start.schedule.runs), deadline=began + 20.0, enough_seconds=start.objective * (1 + 1e-6)
+    )
+    assert time.perf_counter() - began < 10.0
+    assert Plan.from_runs(graph, runs).peak_bytes <= problem.limit_bytes
