@@ -17,7 +17,7 @@ from rematopt.solver.progress import Report
 from rematopt.solver.registry import Options, create
 from rematopt.solver.result import result_from_runs, unplanned
 from rematopt.solver.smallest import Smallest, smallest_peak
-from rematopt.units import format_bytes, limit_in_bytes
+from rematopt.units import AboveSmallest, format_bytes, read_limit
 
 MOST_SECONDS_FOR_SMALLEST = 30.0
 """Wall time for working out the smallest feasible limit of an infeasible problem, beyond the time limit."""
@@ -40,7 +40,8 @@ def solve(
         What to schedule.
     memory_limit : int, float or str
         Limit on the peak of the whole step: bytes, a size (``"8GiB"``), a share of the unplanned peak
-        (``"60%"``), or ``"min"`` for the smallest peak for which a schedule is found.
+        (``"60%"``), ``"min"`` for the smallest peak for which a schedule is found, or ``"min+50%"`` for
+        a share of the way from there to the unplanned peak.
     strategy : str
         Name of a strategy, see :data:`rematopt.solver.registry.STRATEGIES`.
     time_limit : float
@@ -62,11 +63,12 @@ def solve(
     _check(graph, time_limit, gap)
     chosen = create(strategy, Options(gap=gap, progress=progress))
     started = time.perf_counter()
-    limit = limit_in_bytes(memory_limit, unplanned_peak_bytes=unplanned(graph).peak_bytes)
+    plain = unplanned(graph).peak_bytes
+    limit = read_limit(memory_limit, unplanned_peak_bytes=plain)
     smallest: Smallest | None = None
-    if limit is None:
+    if isinstance(limit, AboveSmallest):
         smallest = smallest_peak(graph, time_limit / 2)
-        limit = smallest.peak_bytes
+        limit = limit.in_bytes(smallest_limit_bytes=smallest.peak_bytes, unplanned_peak_bytes=plain)
     problem = Problem(graph=graph, limit_bytes=limit)
     left = max(0.1, time_limit - (time.perf_counter() - started))
     if smallest is not None and isinstance(chosen, Auto | Milp):

@@ -13,7 +13,7 @@ from rematopt.profile import Profile
 from rematopt.progress import counted
 from rematopt.schedule import Schedule, Status
 from rematopt.solver import solve
-from rematopt.units import SMALLEST, limit_in_bytes
+from rematopt.units import SMALLEST, AboveSmallest, read_limit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,12 +229,18 @@ def _limits(limits: int | Iterable[int | float | str], sweep: _Sweep, unplanned_
     if isinstance(limits, int):
         if limits < 2:
             raise InvalidInputError(f"limits={limits}: give 2 or more to spread, or a list of memory limits")
-        smallest = sweep.solve(SMALLEST).peak_bytes
-        return [smallest + (unplanned_peak_bytes - smallest) * k // (limits - 1) for k in range(limits)]
-    read = [limit_in_bytes(limit, unplanned_peak_bytes=unplanned_peak_bytes) for limit in limits]
+        read: list[int | AboveSmallest] = [AboveSmallest(k / (limits - 1)) for k in range(limits)]
+    else:
+        read = [read_limit(limit, unplanned_peak_bytes=unplanned_peak_bytes) for limit in limits]
     if not read:
         raise InvalidInputError("limits is empty; give at least one memory limit, or their number")
-    return [sweep.solve(SMALLEST).peak_bytes if limit is None else limit for limit in read]
+    if all(isinstance(limit, int) for limit in read):
+        return [limit for limit in read if isinstance(limit, int)]
+    ends = {
+        "smallest_limit_bytes": sweep.solve(SMALLEST).peak_bytes,
+        "unplanned_peak_bytes": unplanned_peak_bytes,
+    }
+    return [limit.in_bytes(**ends) if isinstance(limit, AboveSmallest) else limit for limit in read]
 
 
 def without_limit(graph: Graph, strategy: str) -> Schedule:

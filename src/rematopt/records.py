@@ -10,7 +10,7 @@ from rematopt.graph import Graph
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule, Status
 from rematopt.solver.result import unplanned
-from rematopt.units import limit_in_bytes
+from rematopt.units import AboveSmallest, read_limit
 
 Record = dict[str, Any]
 
@@ -40,10 +40,10 @@ def solve_record(schedule: Schedule) -> Record:
 def infeasible_record(graph: Graph, limit: int | str, smallest_limit_bytes: int | None) -> Record:
     """Return the record of a limit for which there is no schedule, with the fields of :func:`solve_record`."""
     plain = unplanned(graph)
-    limit_bytes = limit_in_bytes(limit, unplanned_peak_bytes=plain.peak_bytes)
+    limit_bytes = read_limit(limit, unplanned_peak_bytes=plain.peak_bytes)
     return dict.fromkeys(_SOLVE_FIELDS) | {
         "status": str(Status.INFEASIBLE),
-        "limit_bytes": limit_bytes,
+        "limit_bytes": None if isinstance(limit_bytes, AboveSmallest) else limit_bytes,
         "unplanned_peak_bytes": plain.peak_bytes,
         "smallest_limit_bytes": smallest_limit_bytes,
         "unplanned_seconds": plain.seconds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 
 from rematopt.errors import InvalidInputError
 
@@ -51,49 +52,74 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def limit_in_bytes(limit: int | float | str, *, unplanned_peak_bytes: int) -> int | None:
-    """Turn a memory limit as people write it into bytes.
+@dataclass(frozen=True)
+class AboveSmallest:
+    """A limit on the way from the smallest feasible limit (share 0) to the unplanned peak (share 1)."""
+
+    share: float
+
+    def in_bytes(self, *, smallest_limit_bytes: int, unplanned_peak_bytes: int) -> int:
+        """Bytes, once both ends are known."""
+        return smallest_limit_bytes + math.floor(self.share * max(0, unplanned_peak_bytes - smallest_limit_bytes))
+
+
+def read_limit(limit: int | float | str, *, unplanned_peak_bytes: int) -> int | AboveSmallest:
+    """Read a memory limit as people write it.
 
     Parameters
     ----------
     limit : int, float or str
         Bytes as an integer, a size (``"8GiB"``), a share of the unplanned peak (``"60%"`` or a float
-        between 0 and 1), or ``"min"``.
+        between 0 and 1), ``"min"`` for the smallest peak for which a schedule is found, or
+        ``"min+50%"`` for a share of the way from there to the unplanned peak.
     unplanned_peak_bytes : int
         What a share refers to.
 
     Returns
     -------
-    int or None
-        Bytes; None for ``"min"``.
+    int or AboveSmallest
+        Bytes, or what becomes bytes once the smallest feasible limit is known.
 
     Raises
     ------
     InvalidInputError
         If it is none of these, or not positive.
     """
-    bad = InvalidInputError(
-        f"memory limit {limit!r} is not usable; give positive bytes (8589934592), a size ('8GiB'), "
-        "a share of the unplanned peak ('60%') or 'min'"
-    )
-    if isinstance(limit, bool) or not isinstance(limit, int | float | str):
-        raise bad
-    if isinstance(limit, float):
-        if not 0 < limit < 1:
-            raise bad
-        return math.floor(limit * unplanned_peak_bytes)
-    if isinstance(limit, str):
-        text = limit.strip().lower()
-        if text == SMALLEST:
-            return None
-        try:
-            size = (
-                math.floor(float(text[:-1]) / 100 * unplanned_peak_bytes) if text.endswith("%") else parse_bytes(text)
-            )
-        except (ValueError, OverflowError):
-            raise bad from None
-    else:
-        size = limit
-    if size <= 0:
-        raise bad
-    return size
+    try:
+        found = _read(limit, unplanned_peak_bytes)
+    except (ValueError, OverflowError):
+        found = 0
+    if isinstance(found, int) and found <= 0:
+        raise InvalidInputError(
+            f"memory limit {limit!r} is not usable; give positive bytes (8589934592), a size ('8GiB'), "
+            "a share of the unplanned peak ('60%'), 'min', or a share of the way from there to the unplanned "
+            "peak ('min+50%')"
+        )
+    return found
+
+
+def _read(limit: object, unplanned_peak_bytes: int) -> int | AboveSmallest:
+    """Bytes, 0 where the limit is no limit."""
+    match limit:
+        case bool():
+            return 0
+        case int():
+            return limit
+        case float() if 0 < limit < 1:
+            return math.floor(limit * unplanned_peak_bytes)
+        case str():
+            text = limit.strip().lower()
+            if text == SMALLEST:
+                return AboveSmallest(0.0)
+            if text.startswith(SMALLEST):
+                share = _percent(text.removeprefix(SMALLEST).strip().removeprefix("+"))
+                return AboveSmallest(share) if 0 <= share <= 1 else 0
+            return math.floor(_percent(text) * unplanned_peak_bytes) if text.endswith("%") else parse_bytes(text)
+    return 0
+
+
+def _percent(text: str) -> float:
+    """A share written in percent; ValueError for anything else."""
+    if not text.endswith("%"):
+        raise ValueError(text)
+    return float(text[:-1]) / 100
