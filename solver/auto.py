@@ -21,10 +21,8 @@ QUICK = ("store-all", "greedy", "recompute-all")
 """Heuristics that give a first schedule, in the order in which they are tried."""
 
 SMALL_UP_TO = 6_000
-"""Most places to recompute for which the exact model may prove an optimum in time."""
-
-EXACT_UP_TO = 40_000
-"""Largest number of places to recompute for which the exact model is worth building."""
+"""Most places to recompute for which the exact model may prove an optimum in time; beyond, a
+relaxation of it that keeps runs integral still improves the bound."""
 
 
 @dataclass
@@ -129,17 +127,23 @@ class Auto:
             yield
             if best.schedule is not None:
                 break
-        best.raise_bound(seconds_bound(problem, time.perf_counter() + _left(deadline) / 2), "bound")
-        yield
-        choices = staged(problem.graph).choices
-        if choices > SMALL_UP_TO:
-            yield from self._improved(problem, best, deadline, 0.2)
-        yield from self._searched(problem, best, 8, deadline, 0.3)
-        if choices > SMALL_UP_TO:
-            yield from self._searched(problem, best, 24, deadline, 0.3)
-        if choices <= EXACT_UP_TO:
+        small = staged(problem.graph).choices <= SMALL_UP_TO
+        yield from self._bounded(problem, best, deadline, 0.5 if small else 0.6, branch=False)
+        if small:
+            yield from self._searched(problem, best, 8, deadline, 0.3)
             yield from self._searched(problem, best, None, deadline, 1.0)
+        else:
+            yield from self._improved(problem, best, deadline, 0.2)
+            yield from self._searched(problem, best, 8, deadline, 0.2)
+            yield from self._searched(problem, best, 24, deadline, 0.3)
+            yield from self._bounded(problem, best, deadline, 1.0, branch=True)
         yield from self._improved(problem, best, deadline, 1.0)
+
+    def _bounded(self, problem: Problem, best: _Best, deadline: float, share: float, *, branch: bool) -> Iterator[None]:
+        """Raise the bound."""
+        until = time.perf_counter() + share * _left(deadline)
+        best.raise_bound(seconds_bound(problem, until, branch=branch), "bound")
+        yield
 
     def _improved(self, problem: Problem, best: _Best, deadline: float, share: float) -> Iterator[None]:
         """Search the neighbourhood of the best schedule until the gap is reached or its time is over."""

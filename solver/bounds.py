@@ -78,8 +78,8 @@ def peak_floor(graph: Graph) -> Floor:
     return best
 
 
-def seconds_bound(problem: Problem, deadline: float) -> float:
-    """Seconds below which no staged schedule lies: the linear relaxation of the exact model.
+def seconds_bound(problem: Problem, deadline: float, *, branch: bool = False) -> float:
+    """Seconds below which no staged schedule lies: a relaxation of the exact model.
 
     Parameters
     ----------
@@ -88,11 +88,17 @@ def seconds_bound(problem: Problem, deadline: float) -> float:
     deadline : float
         ``time.perf_counter()`` at which to stop; the time of the unplanned step is returned then, as
         also where the relaxation is infeasible.
+    branch : bool
+        Keep runs integral and relax only memory (fewer rows, sizes rounded down); closer, and worth
+        something whenever it is stopped, but slower than the linear relaxation.
     """
     graph = problem.graph
     reduction = Reduction(keep=negligible_data(graph, problem.limit_bytes, BOUND_SHARE))
     form = formulate(staged(graph, reduction=reduction), problem.limit_bytes, optimistic=True)
-    answer = run(form.model.relaxed(), deadline=deadline)
+    model = form.model if branch else form.model.relaxed()
+    answer = run(model, deadline=deadline, heuristics=False)
+    if answer.interrupted:
+        raise KeyboardInterrupt
     if not math.isfinite(answer.bound):
         return graph.seconds
     return graph.seconds + max(0.0, answer.bound) * form.cost_scale * (1 - 1e-7)
@@ -104,6 +110,8 @@ def peak_bound(graph: Graph, reachable_bytes: int, deadline: float) -> int:
     reduction = Reduction(keep=negligible_data(graph, reachable_bytes, BOUND_SHARE))
     form = formulate(staged(graph, reduction=reduction), reachable_bytes, goal=Goal.PEAK, optimistic=True)
     answer = run(form.model.relaxed(), deadline=deadline)
+    if answer.interrupted:
+        raise KeyboardInterrupt
     if not math.isfinite(answer.bound):
         return floor
     relaxed = graph.static.total + answer.bound * (1 - 1e-6) * form.units.bytes

@@ -35,14 +35,14 @@ def least_peak(graph: Graph) -> int:
     return low
 
 
-@given(graph=graphs(max_ops=8), tenths=st.integers(0, 10))
+@given(graph=graphs(max_ops=8), tenths=st.integers(0, 10), branch=st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_no_schedule_takes_less_than_the_relaxation(graph, tenths):
+def test_no_schedule_takes_less_than_the_relaxation(graph, tenths, branch):
     floor = peak_floor(graph).bytes
     limit = floor + tenths * (unplanned(graph).peak_bytes - floor) // 10
     optimum = staged_optimum(graph, limit)
     if optimum < float("inf"):
-        bound = seconds_bound(Problem(graph=graph, limit_bytes=limit), soon())
+        bound = seconds_bound(Problem(graph=graph, limit_bytes=limit), soon(), branch=branch)
         assert graph.seconds <= bound <= optimum + 1e-6
 
 
