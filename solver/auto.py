@@ -128,7 +128,7 @@ class Auto:
             if best.schedule is not None:
                 break
         small = staged(problem.graph).choices <= SMALL_UP_TO
-        yield from self._bounded(problem, best, deadline, 0.5 if small else 0.6, branch=False)
+        yield from self._bounded(problem, best, deadline, 0.5 if small else 0.8, branch=False)
         if small:
             yield from self._searched(problem, best, 8, deadline, 0.3)
             yield from self._searched(problem, best, None, deadline, 1.0)

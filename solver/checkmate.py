@@ -12,8 +12,8 @@ In stage ``t`` op ``t`` runs for the first time and earlier ops may run again:
     FREE[t,d,k] = 1 exactly if haz = 0, haz = 1 - R[t,k] + S[t+1,d] + sum of R[t,j], j > k  (5), (7)
 
 The paper's ops have one output and no workspace. Here S and FREE belong to data, workspace counts
-while its op runs, and an op with several outputs, which may run again while one of them is alive,
-gives that one's second copy back at once (DOUBLE).
+while its op runs. An op with several outputs may run again for one of them alone: the others are
+freed behind the op itself, and the second copy of one that is alive goes back at once (DOUBLE).
 """
 
 from __future__ import annotations
@@ -130,12 +130,13 @@ class _Form:
     def _freed(self, t: int, k: int) -> Entries:
         """Bytes that go behind op ``k`` in stage ``t``, as entries of the level."""
         freed: Entries = {}
-        for d in self.graph.ops[k].inputs:
+        several = k < t and len(self.graph.ops[k].outputs) > 1
+        for d in (*self.graph.ops[k].inputs, *(self.graph.ops[k].outputs if several else ())):
             if not self.graph.data[d].kept:
                 column = self.builder.column("FREE", integer=True)
                 self._free_rule(t, k, d, column)
                 freed[column] = -float(self.units.size(self.graph.data[d].bytes))
-        if k < t and len(self.graph.ops[k].outputs) > 1:
+        if several:
             for d in self.graph.ops[k].outputs:
                 column = self.builder.column("DOUBLE")
                 self.builder.row({column: 1.0, self.kept[t][d]: -1.0}, upper=0.0)
