@@ -58,7 +58,7 @@ modules.loc[modules["depth"] <= 1, ["module", "seconds", "retained_bytes", "work
 # costs and how far it is, at most, from the cheapest schedule there is.
 
 # %%
-schedule = rematopt.solve(profile, "70%", time_limit=20)
+schedule = rematopt.solve(profile, "70%", time_limit=10)
 schedule
 
 # %% [markdown]
@@ -117,7 +117,7 @@ handle.remove()  # the plain model again
 # schedule, whatever the method.
 
 # %%
-front = rematopt.pareto(profile, limits=5, time_limit=10, progress=False)
+front = rematopt.pareto(profile, limits=5, time_limit=5, progress=False)
 front.plot(title="U-Net: memory against time")
 
 # %%

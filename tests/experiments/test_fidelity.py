@@ -23,7 +23,7 @@ FIELDS = {
 
 
 def test_fidelity_keeps_limits_and_numbers(tmp_path: Path) -> None:
-    records = fidelity("mlp", SIZES, Settings(steps=2, time_limit=5, folder=tmp_path))
+    records = fidelity("mlp", SIZES, Settings(steps=2, time_limit=2, folder=tmp_path))
     assert len(records) == len(SHARES)
     for record in records:
         assert record.keys() >= FIELDS

@@ -39,7 +39,7 @@ def test_training_by_a_schedule_gives_the_plain_numbers_within_the_limit(limit: 
     model, args, kwargs = example()
     plain = copy.deepcopy(model)
     profile = rematopt.profile(model, args, kwargs)
-    schedule = rematopt.solve(profile, limit, time_limit=5)
+    schedule = rematopt.solve(profile, limit, time_limit=2)
     handle = rematopt.apply(model, schedule)
     for found, wanted in zip(state_after_training(model, args), state_after_training(plain, args), strict=True):
         assert torch.equal(found, wanted)
@@ -57,7 +57,7 @@ def test_optimize_solves_once_for_the_same_step(tmp_path: Path, monkeypatch: pyt
 
     def optimized(limit: str = "85%", cache: Any = tmp_path, **sizes: Any) -> rematopt.Schedule:
         model, args, kwargs = example(**sizes)
-        handle = rematopt.optimize(model, args, kwargs, memory_limit=limit, cache=cache, time_limit=5)
+        handle = rematopt.optimize(model, args, kwargs, memory_limit=limit, cache=cache, time_limit=2)
         model(*args, **kwargs).backward()
         return handle.schedule
 
@@ -75,12 +75,12 @@ def test_optimize_solves_once_for_the_same_step(tmp_path: Path, monkeypatch: pyt
 def test_optimize_keeps_schedules_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model, args, kwargs = example()
-    rematopt.optimize(model, args, kwargs, memory_limit="95%", time_limit=5)
+    rematopt.optimize(model, args, kwargs, memory_limit="95%", time_limit=2)
     assert [path.suffix for path in (tmp_path / "rematopt").iterdir()] == [".json"]
 
 
 def test_optimize_refuses_an_infeasible_limit(tmp_path: Path) -> None:
     model, args, kwargs = example()
     with pytest.raises(InfeasibleLimitError, match="smallest feasible limit"):
-        rematopt.optimize(model, args, kwargs, memory_limit="1KiB", cache=tmp_path, time_limit=5)
+        rematopt.optimize(model, args, kwargs, memory_limit="1KiB", cache=tmp_path, time_limit=2)
     assert list(tmp_path.iterdir()) == []

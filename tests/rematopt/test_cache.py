@@ -22,7 +22,7 @@ class Maker:
 
     def __call__(self) -> Schedule:
         self.calls += 1
-        return solve(self.profile, "80%")
+        return solve(self.profile, "80%", strategy="greedy")
 
 
 def test_solves_once(profile: Profile, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_solve_writes_a_schedule_and_tells_about_it(run, tmp_path: Path) -> None:
-    result = run("solve", "p.json", "--limit", "60%", "-o", "s.json")
+    result = run("solve", "p.json", "--limit", "60%", "-o", "s.json", "--time-limit", "2")
     assert result.code == 0
     schedule = Schedule.load(tmp_path / "s.json")
     assert schedule.peak_bytes <= 0.6 * schedule.unplanned_peak_bytes
@@ -123,11 +123,11 @@ def test_errors_are_one_clear_line(run, tmp_path: Path, arguments: list[str], co
 
 
 def test_pareto_writes_table_picture_and_schedules(run, tmp_path: Path) -> None:
-    result = run("pareto", "p.json", "--limits", "3", "-o", "out", "--jobs", "1")
+    result = run("pareto", "p.json", "--limits", "3", "-o", "out", "--jobs", "1", "--time-limit", "2")
     assert result.code == 0
     assert "store-all" in result.out
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".csv", ".png", ".json"}
-    records = run("pareto", "p.json", "--limits", "90%,min,10", "--jobs", "1", "--json").json
+    records = run("pareto", "p.json", "--limits", "90%,min,10", "--jobs", "1", "--time-limit", "2", "--json").json
     assert [list(record) for record in records] == [SOLVE_FIELDS] * 3
     assert [record["status"] == "infeasible" for record in records] == [True, False, False]
 
@@ -145,7 +145,7 @@ def test_inspect(run) -> None:
     assert run("inspect", "p.json", "--depth", "1").out.splitlines()[-1].startswith("  block")
     ops = run("inspect", "p.json", "--by", "op", "--top", "2").out.splitlines()[-2:]
     assert [line.split()[0] for line in ops] == ["f0", "f1"]
-    run("solve", "p.json", "--limit", "60%", "-o", "s.json")
+    run("solve", "p.json", "--limit", "60%", "-o", "s.json", "--time-limit", "2")
     assert "ops run again" in run("inspect", "s.json").out
     assert list(run("inspect", "s.json", "--json").json) == SOLVE_FIELDS
     modules = run("inspect", "p.json", "--json").json

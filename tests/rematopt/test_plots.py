@@ -26,7 +26,7 @@ def line(ax: Axes, label: str) -> tuple[np.ndarray, np.ndarray]:
 
 def test_timeline_is_the_simulators(profile: Profile) -> None:
     graph = profile.graph
-    schedule = solve(profile, "min")
+    schedule = solve(profile, "min", time_limit=2)
     starts, resident = timeline(graph, schedule.steps)
     assert resident.max() == schedule.peak_bytes
     assert starts[-1] == pytest.approx(schedule.seconds)
@@ -48,7 +48,7 @@ def test_timeline_without_recomputation_has_no_strip(profile: Profile) -> None:
 
 
 def test_front_shows_schedules_bound_baselines_and_measurements(profile: Profile) -> None:
-    front = pareto(profile, limits=4, jobs=1)
+    front = pareto(profile, limits=4, time_limit=2, jobs=1)
     run = Comparison(
         limit_bytes=300,
         predicted_peak_bytes=300,
@@ -72,7 +72,7 @@ def test_front_shows_schedules_bound_baselines_and_measurements(profile: Profile
 
 
 def test_baseline_off_the_scale_is_named_with_its_value(profile: Profile) -> None:
-    front = pareto(profile, limits=["90%"], jobs=1)
+    front = pareto(profile, limits=["90%"], strategy="greedy", jobs=1)
     costly = replace(front.baselines[-1], seconds=20 * front.baselines[-1].unplanned_seconds)
     labels = plot_front(replace(front, baselines=(costly,))).get_legend_handles_labels()[1]
     assert f"{costly.strategy} (off the scale: +1900 %)" in labels

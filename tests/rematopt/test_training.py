@@ -26,7 +26,7 @@ def make() -> Run:
 
 
 def test_runs_in_turns_do_not_disturb_one_another() -> None:
-    planned = solve(profile_run(make()), "min", time_limit=5)
+    planned = solve(profile_run(make()), "min", time_limit=2)
     before = torch.get_rng_state()
     unplanned, tight, plain = compare(make, [unplanned_schedule(make()), planned, None], steps=3)
     (alone,) = compare(make, [None], steps=3)
@@ -75,7 +75,7 @@ def test_commands_profile_solve_train(
         run("profile", "model.py:make", "-o", "p.json", "--set", "batch=96")
     assert Profile.load("p.json").graph.signature.arguments[0] == "args[0] float32[96, 64]"
     with pytest.raises(SystemExit, match="0"):
-        run("solve", "p.json", "--limit", "min", "-o", "s.json", "--time-limit", "5")
+        run("solve", "p.json", "--limit", "min", "-o", "s.json", "--time-limit", "2")
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):
         run("train", "model.py:make", "--schedule", "s.json", "--steps", "3", "--set", "batch=96", "--json")
@@ -93,7 +93,18 @@ def test_pareto_measures_each_schedule(
 ) -> None:
     profile_run(make()).save(tmp_path / "p.json")
     sizes = [part for name, value in SIZES.items() for part in ("--set", f"{name}={value}")]
-    arguments = ["pareto", str(tmp_path / "p.json"), "--limits", "min", "--jobs", "1", "--measure", "zoo:mlp"]
+    arguments = [
+        "pareto",
+        str(tmp_path / "p.json"),
+        "--limits",
+        "min",
+        "--time-limit",
+        "2",
+        "--jobs",
+        "1",
+        "--measure",
+        "zoo:mlp",
+    ]
     monkeypatch.setattr(sys, "argv", ["rematopt", *arguments, *sizes, "-o", str(tmp_path / "out")])
     with pytest.raises(SystemExit, match="0"):
         cli.main()
@@ -105,7 +116,7 @@ def test_pareto_measures_each_schedule(
 
 def test_demo_on_a_tiny_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = Sizes(layers=1, width=32, heads=2, batch=2, sequence=32)
-    result = run_demo(tmp_path / "out", steps=2, sizes=sizes, time_limit=5)
+    result = run_demo(tmp_path / "out", steps=2, sizes=sizes, time_limit=2)
     assert result.identical
     assert result.within_limits
     assert len(result.planned) == 4
