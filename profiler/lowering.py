@@ -24,6 +24,9 @@ from rematopt.profiler.storages import Storages, storage_bytes, storage_key
 RANDOM_STATE_BYTES = {"cpu": 5056}
 """Size of a saved generator state; on CUDA it is saved in host memory."""
 
+LOSS_BYTES = 64
+"""Allowance for a scalar loss that is computed outside the model, and its gradient."""
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -93,15 +96,22 @@ class _Builder:
         return len(self.ops) - 1
 
     def add_tangents(self, placeholders: Iterable[Node]) -> None:
-        """All gradients that the caller hands to the backward pass arrive at once and stay until it ends."""
+        """All gradients that autograd hands to the backward pass arrive at once.
+
+        That of a scalar is the loss's own, which the caller holds; a loss computed outside the model
+        is allowed for where there is none. The others are dropped at their last use.
+        """
         found = [tensor for node in placeholders for tensor in tensors(node.meta.get("val"))]
         new = {storage_key(tensor): tensor for tensor in found}
-        outputs = tuple(self.add_data(tensor, Kind.TANGENT) for tensor in new.values())
+        outputs = [self.add_data(t, Kind.TANGENT if t.numel() == 1 else Kind.TEMPORARY) for t in new.values()]
+        if all(t.numel() != 1 for t in new.values()):
+            self.data.append(Data(bytes=LOSS_BYTES, producer=len(self.ops), kind=Kind.TANGENT, label="loss"))
+            outputs.append(len(self.data) - 1)
         op = Op(
             name="tangents",
             target="autograd.tangents",
             phase=Phase.BACKWARD,
-            outputs=outputs,
+            outputs=tuple(outputs),
             recompute=Recompute.NEVER,
         )
         self.add_op(op, None)

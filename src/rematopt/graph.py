@@ -35,7 +35,11 @@ class Recompute(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a data is; ``OUTPUT``, ``GRADIENT`` and ``TANGENT`` stay alive until the step ends."""
+    """What a data is; ``OUTPUT``, ``TANGENT`` and ``GRADIENT`` stay alive until the step ends.
+
+    ``TANGENT`` is the gradient of the loss with respect to itself, which whoever called the backward
+    pass holds. Gradients of other outputs are ``TEMPORARY``: autograd hands them over.
+    """
 
     ACTIVATION = "activation"
     OUTPUT = "output"
@@ -45,7 +49,7 @@ class Kind(StrEnum):
     GRADIENT = "gradient"
 
 
-KEPT_KINDS = frozenset({Kind.OUTPUT, Kind.GRADIENT, Kind.TANGENT})
+KEPT_KINDS = frozenset({Kind.OUTPUT, Kind.TANGENT, Kind.GRADIENT})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,8 +146,8 @@ def loss_of(output: Any) -> torch.Tensor | None:
 def run_backward(output: Any, loss: Callable[[Any], torch.Tensor] | None = None) -> None:
     """Run the backward pass of a training step.
 
-    From ``loss(output)`` if given, else from the loss in the output, else from every differentiable
-    tensor of it with gradients of ones.
+    From ``loss(output)`` if given, else from the loss in the output, else from the sum of every
+    differentiable tensor of it.
 
     Raises
     ------
@@ -155,7 +155,9 @@ def run_backward(output: Any, loss: Callable[[Any], torch.Tensor] | None = None)
         If nothing in the output requires a gradient.
     """
     found = loss(output) if loss is not None else loss_of(output)
-    roots = [found] if found is not None else [t for t in _tensors(output) if t.requires_grad]
-    if not any(t.requires_grad for t in roots):
+    if found is None:
+        parts = [torch.view_as_real(t) if t.is_complex() else t for t in _tensors(output) if t.requires_grad]
+        found = sum((part.sum() for part in parts), torch.zeros(()))
+    if not found.requires_grad:
         raise InvalidInputError("nothing in the model's output requires a gradient: there is no backward pass to run")
-    torch.autograd.backward(roots, [torch.ones_like(t) for t in roots])
+    found.backward()  # type: ignore[no-untyped-call]

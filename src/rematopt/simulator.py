@@ -3,7 +3,7 @@
 Resident bytes = static bytes + all data alive. While an op runs its outputs are already allocated,
 its inputs not yet freed, and its workspace is added; an output that is alive already (the op runs
 again for another of its outputs) is allocated a second time and dropped when the op ends. Data of
-the kinds output, gradient and tangent stay until the step ends. The peak is the largest resident value.
+the kinds output, tangent and gradient stay until the step ends. The peak is the largest resident value.
 """
 
 from __future__ import annotations

@@ -101,7 +101,8 @@ def test_outputs_tangents_and_gradients_are_kept() -> None:
     graph = lowered(nn.Linear(3, 2), torch.randn(4, 3)).graph
     kinds = {kind: [d.label for d in graph.data if d.kind is kind] for kind in Kind}
     assert kinds[Kind.OUTPUT] == ["f32[4, 2]"]
-    assert kinds[Kind.TANGENT] == ["f32[4, 2]"]
+    assert kinds[Kind.TANGENT] == ["loss"]
+    assert kinds[Kind.TEMPORARY][0] == "f32[4, 2]"
     assert sorted(kinds[Kind.GRADIENT]) == ["f32[1, 2]", "f32[2, 3]"]
 
 
