@@ -64,6 +64,7 @@ def apply(
     *,
     on_mismatch: OnMismatch = "replan",
     optimizer: torch.optim.Optimizer | None = None,
+    debug: bool = False,
 ) -> Handle:
     """Make a model train by a schedule, in place.
 
@@ -82,6 +83,9 @@ def apply(
         the plain model does, with one warning, or raise.
     optimizer : Optimizer, optional
         Its state counts as static memory where a call is planned.
+    debug : bool
+        Compare every recomputed tensor with the one it replaces, at the cost of time, and raise
+        :class:`rematopt.errors.RecomputationError` in the backward pass at the first difference.
 
     Returns
     -------
@@ -106,9 +110,8 @@ def apply(
     from rematopt import executor
     from rematopt.replan import Replan
 
-    if on_mismatch == "replan":
-        return executor.apply(model, schedule, on_mismatch=Replan(model, schedule, optimizer=optimizer))
-    return executor.apply(model, schedule, on_mismatch=on_mismatch)
+    policy = Replan(model, schedule, optimizer=optimizer) if on_mismatch == "replan" else on_mismatch
+    return executor.apply(model, schedule, on_mismatch=policy, debug=debug)
 
 
 def optimize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from rematopt.errors import InvalidInputError, ScheduleMismatchError
 from rematopt.executor import apply
@@ -99,6 +100,41 @@ def test_an_unknown_policy_is_refused(schedule: Schedule) -> None:
     model, _ = examples()["mixed"]
     with pytest.raises(InvalidInputError, match="on_mismatch"):
         apply(model, schedule, on_mismatch="ignore")  # type: ignore[arg-type]
+
+
+def test_hooks_added_later_fire_once_and_in_order(schedule: Schedule) -> None:
+    def run(model: nn.Module) -> list[str]:
+        fired: list[str] = []
+        model.register_forward_pre_hook(lambda *_: fired.append("before"))
+        model.register_forward_hook(lambda *_: fired.append("after"))
+        model.inner.weight.register_hook(lambda _: fired.append("gradient"))
+        model.inner.weight.register_post_accumulate_grad_hook(lambda _: fired.append("stored"))
+        train(model, examples()["mixed"][1], {})
+        return fired
+
+    model, _ = examples()["mixed"]
+    expected = run(plain_copy(model))
+    apply(model, schedule)
+    assert run(model) == expected == ["before", "after", "gradient", "stored"]
+
+
+def test_another_dtype_after_apply_runs_correctly(schedule: Schedule) -> None:
+    model, args = examples()["mixed"]
+    wide = (args[0].double(),)
+    plain = train(plain_copy(model).double(), wide, {})
+    apply(model, schedule)
+    with pytest.warns(RuntimeWarning, match="f64"):
+        assert_identical(train(model.double(), wide, {}), plain)
+
+
+def test_an_optimizer_made_before_trains_the_same_parameters(schedule: Schedule) -> None:
+    model, args = examples()["mixed"]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = model.inner.weight.detach().clone()
+    apply(model, schedule, on_mismatch="error")
+    model(*args).backward()
+    optimizer.step()
+    assert not torch.equal(before, model.inner.weight)
 
 
 def test_many_models_do_not_compete_for_the_compiler(schedule: Schedule) -> None:
