@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pulp
 
+from rematopt.errors import SolverUnavailableError
 from rematopt.solver.arrays import Floats, Model
 
 if TYPE_CHECKING:
     import highspy
+
+_CBC = ("PULP_CBC_CMD", "COIN_CMD")
+"""The CBC that PuLP 3 brings, and one that is installed beside PuLP 4."""
 
 
 def to_pulp(model: Model) -> tuple[pulp.LpProblem, list[pulp.LpVariable]]:
@@ -59,13 +63,23 @@ def to_highs_through_pulp(model: Model) -> highspy.Highs:
 
 
 def solve_with_cbc(model: Model, *, seconds: float, absolute_gap: float) -> Floats | None:
-    """Solve with the CBC that PuLP brings, for machines without highspy; None without a solution.
+    """Solve with CBC, for machines without highspy; None without a solution.
 
     CBC's status is no proof (PuLP reports "Optimal" after a time-out), so none is returned.
+
+    Raises
+    ------
+    SolverUnavailableError
+        If there is no CBC either.
     """
+    name = next((n for n in _CBC if n in pulp.listSolvers(onlyAvailable=True)), None)
+    if name is None:
+        raise SolverUnavailableError(
+            "no solver for integer programs is installed; run: pip install highspy (or pip install 'pulp[cbc]')"
+        )
     problem, variables = to_pulp(model)
     with tempfile.TemporaryDirectory(prefix="rematopt") as folder:
-        solver = pulp.PULP_CBC_CMD(msg=False, timeLimit=max(1.0, seconds), gapAbs=absolute_gap)
+        solver = pulp.getSolver(name, msg=False, timeLimit=max(1.0, seconds), gapAbs=absolute_gap)
         solver.tmpDir = folder
         problem.solve(solver)
     values = [variable.value() for variable in variables]

@@ -8,8 +8,10 @@ import threading
 import time
 
 import numpy as np
+import pulp
 import pytest
 
+from rematopt.errors import SolverUnavailableError
 from rematopt.solver import drive
 from rematopt.solver.arrays import INFINITY, Model, ModelBuilder
 from rematopt.solver.bounds import peak_floor
@@ -79,6 +81,12 @@ def test_cbc_stands_in_for_highs_without_proof(monkeypatch, tmp_path):
     assert not answer.proved
     assert [path.name for path in tmp_path.iterdir()] == [spaced.name]
     assert list(spaced.iterdir()) == []
+
+
+def test_a_missing_solver_is_named_with_its_pip_command(monkeypatch):
+    monkeypatch.setattr(pulp, "listSolvers", lambda onlyAvailable: [])
+    with pytest.raises(SolverUnavailableError, match="pip install highspy"):
+        solve_with_cbc(knapsack(), seconds=5, absolute_gap=1e-6)
 
 
 def test_cbc_finds_nothing_in_an_infeasible_model():
