@@ -76,7 +76,7 @@ def capture(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, An
             ) from None
         raise UnsupportedModelError(f"{name} cannot be differentiated as one graph: {_first_line(inner)}") from error
     except Exception as error:
-        raise UnsupportedModelError(_explain(name, error)) from error
+        raise UnsupportedModelError(_explain(model, error)) from error
     raise UnsupportedModelError(
         f"{name}: the call contains no tensor operation that could be planned, or torch.compile is disabled "
         "(TORCHDYNAMO_DISABLE, torch.compiler.set_stance); enable it"
@@ -88,16 +88,28 @@ def _first_line(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _user_frame(error: Exception) -> str:
-    """Where in the model's code the capture stopped, innermost frame of it."""
-    stack = getattr(error, "real_stack", None)
+def _place(model: torch.nn.Module, error: Exception) -> str:
+    """Where the capture stopped: innermost line of code, and the path of the module that it belongs to."""
+    stack: list[traceback.FrameSummary] = list(getattr(error, "real_stack", None) or ())
     if not stack:
         return ""
-    frame: traceback.FrameSummary = stack[-1]
-    return f" at {frame.filename}:{frame.lineno} ({(frame.line or frame.name).strip()})"
+    path = next((path for frame in reversed(stack) if (path := _module_at(model, frame))), "")
+    inside = f" in module {path}" if path else ""
+    return f"{inside} at {stack[-1].filename}:{stack[-1].lineno} ({(stack[-1].line or stack[-1].name).strip()})"
 
 
-def _explain(name: str, error: Exception) -> str:
+def _module_at(model: torch.nn.Module, frame: traceback.FrameSummary) -> str:
+    """Path of the first submodule whose ``forward`` holds the line of ``frame``."""
+    for path, module in model.named_modules():
+        code = getattr(type(module).forward, "__code__", None)
+        if code is None or code.co_filename != frame.filename:
+            continue
+        if frame.lineno in {line for _, _, line in code.co_lines()}:
+            return str(path)
+    return ""
+
+
+def _explain(model: torch.nn.Module, error: Exception) -> str:
     reason = _first_line(error)
     text = str(error)
     context = next(
@@ -105,7 +117,7 @@ def _explain(name: str, error: Exception) -> str:
     )
     detail = f"{reason}: {context}" if context else reason
     return (
-        f"{name} cannot be captured as one graph{_user_frame(error)}: {detail} "
+        f"{type(model).__name__} cannot be captured as one graph{_place(model, error)}: {detail} "
         "Way out: move the construct out of forward, or replace it by tensor operations (torch.where, "
         "torch.cond), then profile again"
     )

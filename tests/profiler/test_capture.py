@@ -75,6 +75,12 @@ def test_a_branch_on_a_value_is_refused_with_its_place_and_the_way_out() -> None
     assert "\n" not in message
 
 
+def test_a_refusal_names_the_module() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Tanh(), Branching()))
+    with pytest.raises(UnsupportedModelError, match=r"Sequential cannot .* in module 1\.1 at .*if y.sum\(\) > 0"):
+        capture(model, (torch.randn(2, 4),))
+
+
 def test_a_model_without_gradients_is_refused() -> None:
     model = Mixed().requires_grad_(False)
     with pytest.raises(UnsupportedModelError, match="requires a gradient"):
