@@ -11,7 +11,7 @@ demo: $(INSTALLED)
 	$(BIN)/rematopt demo --out out
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
