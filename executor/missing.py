@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from rematopt.profiler.operators import is_tangent
+
 
 def for_missing_tangents(module: GraphModule, run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     """Let a backward function accept None for tangents.
@@ -31,7 +33,7 @@ def for_missing_tangents(module: GraphModule, run: Callable[[list[Any]], Any]) -
         are None.
     """
     placeholders = module.graph.find_nodes(op="placeholder")
-    tangents = {i: p.meta["val"] for i, p in enumerate(placeholders) if p.name.startswith("tangents")}
+    tangents = {i: p.meta["val"] for i, p in enumerate(placeholders) if is_tangent(p)}
     needed = _tangents_of_results(module, {placeholders[i]: i for i in tangents})
 
     def call(args: list[Any]) -> Any:

@@ -22,7 +22,7 @@ from rematopt.executor.random_state import replay_random, save_random_state
 from rematopt.graph import Recompute
 from rematopt.profiler.lowering import Lowered
 from rematopt.profiler.normalise import comes_again, recomputation
-from rematopt.profiler.operators import is_getitem
+from rematopt.profiler.operators import is_getitem, is_tangent
 from rematopt.schedule import Compute, Free, Step
 
 
@@ -69,7 +69,7 @@ class Replay:
         joint = self._lowered.joint
         outputs = self._lowered.results
         placeholders = joint.module.graph.find_nodes(op="placeholder")
-        tangents = [p for p in placeholders if p.name.startswith("tangents")]
+        tangents = [p for p in placeholders if is_tangent(p)]
 
         forward = Pass()
         forward.values = {p: forward.add_input(p) for p in placeholders if p not in tangents}

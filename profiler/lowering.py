@@ -17,7 +17,15 @@ from rematopt.errors import UnsupportedModelError
 from rematopt.graph import Data, Graph, Kind, Op, Phase, Recompute, Signature, StaticBytes
 from rematopt.profiler.capture import JointGraph
 from rematopt.profiler.normalise import ignores_running_statistics, normalise
-from rematopt.profiler.operators import UNSUPPORTED, is_getitem, is_mutation, recompute_rule, target_name, tensors
+from rematopt.profiler.operators import (
+    UNSUPPORTED,
+    is_getitem,
+    is_mutation,
+    is_random,
+    recompute_rule,
+    target_name,
+    tensors,
+)
 from rematopt.profiler.roles import Roles
 from rematopt.profiler.storages import Storages, storage_bytes, storage_key
 
@@ -158,13 +166,13 @@ class _Builder:
         self.add_op(op, node)
         for source in sources:
             self.readers.setdefault(source, []).append(index)
-        if rule is Recompute.RANDOM or self.roles.draws(node):
+        if rule is Recompute.RANDOM or is_random(node):
             self.last_random = index
 
     def _after(self, node: Node, rule: Recompute, sources: list[Node]) -> tuple[int, ...]:
         """Ops that must have run before: earlier draws, and the readers of what is overwritten."""
         before: set[int] = set()
-        if self.roles.draws(node) and rule is not Recompute.RANDOM and self.last_random is not None:
+        if is_random(node) and rule is not Recompute.RANDOM and self.last_random is not None:
             before.add(self.last_random)
         if is_mutation(node):
             for source in sources:

@@ -45,6 +45,11 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
+def is_tangent(node: Node) -> bool:
+    """Whether the node is an input of the backward pass that brings the gradient of an output."""
+    return node.op == "placeholder" and node.name.startswith("tangents")
+
+
 def is_getitem(node: Node) -> bool:
     """Whether the node picks one result of an operator with several."""
     return node.op == "call_function" and node.target is operator.getitem

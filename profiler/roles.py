@@ -12,7 +12,7 @@ from torch.fx import Node
 from rematopt.errors import UnsupportedModelError
 from rematopt.graph import Phase
 from rematopt.profiler.capture import JointGraph
-from rematopt.profiler.operators import is_getitem, is_mutation, is_random, target_name, tensors
+from rematopt.profiler.operators import is_getitem, is_mutation, is_random, is_tangent, target_name, tensors
 from rematopt.profiler.storages import Storages, storage_key
 
 
@@ -58,7 +58,7 @@ class Roles:
         """Work the parts out."""
         graph = joint.module.graph
         placeholders = graph.find_nodes(op="placeholder")
-        tangents = tuple(p for p in placeholders if p.name.startswith("tangents"))
+        tangents = tuple(p for p in placeholders if is_tangent(p))
         primals = tuple(p for p in placeholders if p not in tangents)
         outputs: Any = graph.output_node().args[0]
         results = tuple(n if isinstance(n, Node) else None for n in outputs)
@@ -96,10 +96,6 @@ class Roles:
     def reads(self, node: Node) -> frozenset[int]:
         """Keys of the storages that the node reads, through views too."""
         return frozenset().union(*(self._reads[a] for a in node.all_input_nodes))
-
-    def draws(self, node: Node) -> bool:
-        """Whether the node moves the global random state."""
-        return is_random(node)
 
     def recast_gradients(self) -> list[Node]:
         """Gradients whose strides differ from their parameter's, so that autograd stores a copy."""
