@@ -74,7 +74,11 @@ def difference(schedule: Schedule, lowered: Lowered) -> str:
     for i, (mine, theirs) in enumerate(zip(schedule.ops, found, strict=False)):
         if mine != theirs:
             return f"{text}; they first differ at op {i}: the schedule has {mine}, the call has {theirs}"
-    return f"{text}; what one may recompute or frees differs"
+    for d, (size, item) in enumerate(zip(schedule.data_bytes, graph.data, strict=False)):
+        if size != item.bytes:
+            place = f"{graph.describe_data(d)} of {graph.ops[item.producer].name}"
+            return f"{text} and the same ones; {place} has {size} bytes in the schedule, {item.bytes} in the call"
+    return f"{text}, and nothing more is known of the schedule's; solve again"
 
 
 def _forward(module: GraphModule, _inputs: Any) -> Callable[[list[Any]], Any]:

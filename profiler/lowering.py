@@ -26,6 +26,7 @@ from rematopt.profiler.operators import (
     target_name,
     tensors,
 )
+from rematopt.profiler.refresh import refresh
 from rematopt.profiler.roles import Roles
 from rematopt.profiler.storages import Storages, storage_bytes, storage_key
 
@@ -214,7 +215,7 @@ def lower(joint: JointGraph, *, static: StaticBytes | None = None, signature: Si
     Parameters
     ----------
     joint : JointGraph
-        As captured; batch norms are normalised in place.
+        As captured; batch norms are normalised and sizes refreshed in place.
     static, signature
         Stored in the graph; they are no part of the fingerprint.
 
@@ -224,6 +225,7 @@ def lower(joint: JointGraph, *, static: StaticBytes | None = None, signature: Si
         If sizes depend on values, or an op writes into a tensor of the step itself.
     """
     normalise(joint.module)
+    refresh(joint.module)
     graph = joint.module.graph
     storages = Storages.of(graph)
     roles = Roles.of(joint, storages)

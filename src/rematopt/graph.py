@@ -244,7 +244,15 @@ class Graph:
         return hashlib.sha256(json.dumps([ops, [d.kind for d in self.data]]).encode()).hexdigest()[:16]
 
     def describe(self, i: int) -> str:
-        """One line that identifies op ``i`` for people and for comparing graphs."""
+        """One line that identifies op ``i``, with all that its fingerprint holds but sizes; for comparing graphs."""
         op = self.ops[i]
-        results = ", ".join(self.data[d].label or f"{self.data[d].bytes} B" for d in op.outputs)
-        return f"{op.name} = {op.target} -> ({results})"
+        reads = ", ".join(f"d{d}" for d in op.inputs)
+        rules = [str(op.phase)] if op.recompute is Recompute.FREE else [str(op.phase), f"recompute {op.recompute}"]
+        rules += [f"after op {j}" for j in op.after]
+        results = ", ".join(self.describe_data(d) for d in op.outputs)
+        return f"{op.name} = {op.target}({reads}) -> ({results}) [{', '.join(rules)}]"
+
+    def describe_data(self, d: int) -> str:
+        """Number, form and kind of data ``d``, e.g. ``d3 f32[2, 4] gradient``."""
+        item = self.data[d]
+        return f"d{d} {item.label or f'{item.bytes} B'} {item.kind}"

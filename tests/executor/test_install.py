@@ -12,8 +12,11 @@ from torch import nn
 
 from rematopt.errors import InvalidInputError, ScheduleMismatchError
 from rematopt.executor import apply
+from rematopt.executor.backend import difference
 from rematopt.graph import Signature
 from rematopt.profiler import profile
+from rematopt.profiler.capture import capture
+from rematopt.profiler.lowering import lower
 from rematopt.schedule import Schedule
 from tests.executor.models import Mixed, Tied, examples
 from tests.executor.schedules import assert_identical, plain_copy, random_runs, schedule_of, train
@@ -70,6 +73,17 @@ def test_another_batch_size_is_refused_on_demand(schedule: Schedule) -> None:
     apply(model, schedule, on_mismatch="error")
     with pytest.raises(ScheduleMismatchError, match=r"op \d+.*\[5, 12\].*\[3, 12\]"):
         model(torch.randn(3, 12))
+
+
+def test_a_graph_that_differs_in_one_size_is_told_apart(schedule: Schedule) -> None:
+    model, args = examples()["mixed"]
+    lowered = lower(capture(model, args))
+    graph = lowered.graph
+    data = (*graph.data[:3], replace(graph.data[3], bytes=7), *graph.data[4:])
+    other = replace(lowered, graph=replace(graph, data=data))
+    found = difference(schedule, other)
+    assert f"d3 {graph.data[3].label}" in found
+    assert f"{graph.data[3].bytes} bytes in the schedule, 7 in the call" in found
 
 
 def test_calls_without_gradients_need_no_plan(schedule: Schedule) -> None:

@@ -28,7 +28,8 @@ def test_derived_values():
     assert graph.forward_count == 1
     assert graph.seconds == 3.0
     assert graph.static.total == 15
-    assert graph.describe(0) == "a = aten.t -> (f32[1], 8 B)"
+    assert graph.describe(0) == "a = aten.t() -> (d0 f32[1] activation, d1 8 B activation) [forward]"
+    assert graph.describe(1) == "b = aten.t(d0) -> (d2 4 B activation) [backward]"
 
 
 @pytest.mark.parametrize(
