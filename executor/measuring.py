@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from rematopt.device import allocations, seconds_of
+from rematopt.device import allocation_curve, allocations, seconds_of
 from rematopt.graph import StaticBytes
 from rematopt.model import device_of, random_states_restored, run_backward, static_bytes
 from rematopt.units import format_bytes, format_seconds
@@ -69,12 +69,7 @@ def measure(
     """
     kwargs = kwargs or {}
     device = device_of(model, args, kwargs)
-
-    def step() -> Any:
-        output = model(*args, **kwargs)
-        run_backward(output, loss)
-        return output
-
+    step = _step(model, args, kwargs, loss)
     with _training_state_restored(model, args, kwargs):
         step()
         _drop_gradients(model, args, kwargs)
@@ -87,6 +82,49 @@ def measure(
     return Measurement(
         peak_bytes=static.total + found.peak_bytes, static=static, seconds=median(times), repeats=tuple(times)
     )
+
+
+def measure_curve(
+    model: torch.nn.Module,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> list[tuple[float, int]]:
+    """Run a training step and watch what is resident in it.
+
+    Parameters are those of :func:`measure`; one step warms up.
+
+    Returns
+    -------
+    list of (float, int)
+        Seconds since the step began and resident bytes, static memory included.
+    """
+    kwargs = kwargs or {}
+    step = _step(model, args, kwargs, loss)
+    with _training_state_restored(model, args, kwargs):
+        step()
+        _drop_gradients(model, args, kwargs)
+        static = static_bytes(model, args, kwargs, optimizer).total
+        curve = allocation_curve(step, device_of(model, args, kwargs))
+    return [(at, static + held) for at, held in curve]
+
+
+def _step(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    loss: Callable[[Any], torch.Tensor] | None,
+) -> Callable[[], Any]:
+    """Forward and backward; the output is returned, as a training loop holds it."""
+
+    def step() -> Any:
+        output = model(*args, **kwargs)
+        run_backward(output, loss)
+        return output
+
+    return step
 
 
 def _leaves(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:

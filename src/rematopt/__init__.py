@@ -27,6 +27,7 @@ from rematopt.errors import (
     SolverUnavailableError,
     UnsupportedModelError,
 )
+from rematopt.explanation import Explanation, explain
 from rematopt.front import Front, pareto
 from rematopt.graph import Graph
 from rematopt.profile import Profile
@@ -37,6 +38,7 @@ __version__ = metadata.version("rematopt")
 
 __all__ = [
     "ArtefactError",
+    "Explanation",
     "Front",
     "Graph",
     "InfeasibleLimitError",
@@ -51,6 +53,7 @@ __all__ = [
     "UnsupportedModelError",
     "__version__",
     "apply",
+    "explain",
     "measure",
     "optimize",
     "pareto",

@@ -1,4 +1,4 @@
-"""The command line: ``rematopt profile``, ``solve``, ``train``, ``pareto``, ``import-graph``, ``inspect``, ``demo``.
+"""The command line: ``rematopt profile``, ``solve``, ``train``, ``pareto``, ``inspect``, ``explain`` and others.
 
 Exit codes: 0 done, 1 error, 2 wrong usage, 3 the memory limit is infeasible. Results go to stdout,
 remarks and progress to stderr.
@@ -225,6 +225,45 @@ def inspect(
 
 
 @app.command()
+def explain(
+    profile: Problem,
+    schedule: Annotated[
+        Path | None, typer.Argument(help="A schedule to explain instead of the unplanned step.")
+    ] = None,
+    limits: Annotated[int, typer.Option(min=0, help="Memory limits to solve for; 0 for none.")] = 5,
+    time_limit: TimeLimit = 10.0,
+    depth: Annotated[int, typer.Option(min=0, help="Modules down to this depth.")] = 3,
+    plot: Annotated[Path | None, typer.Option(help="Draw the memory timeline into this file.")] = None,
+    measure: Annotated[str | None, typer.Option(help="Factory of the model, to draw a measured step, too.")] = None,
+    set_: Sizes = None,
+    optimizer: OptimizerName = "adamw",
+    device: Device = "cpu",
+    json: AsJson = False,
+) -> None:
+    """Say where the peak is, what is alive there, what causes it, and what less memory costs."""
+    from rematopt.explanation import explain as find
+    from rematopt.explanation.view import show_explanation
+
+    check_target(plot)
+    if measure is not None and plot is None:
+        raise InvalidInputError("--measure draws a measured step; say where to with --plot FILE")
+    artefact = _load_problem(profile)
+    planned = None if schedule is None else load(schedule, Schedule)
+    found = find(artefact, planned, limits=limits, time_limit=time_limit)
+    if plot is not None:
+        measured = None
+        if measure is not None:
+            from rematopt.training import measured_curve
+
+            measured = measured_curve(measure, _sizes(set_), found.schedule, optimizer=optimizer, device=device)
+        found.plot(plot, measured=measured)
+    if json:
+        print_json(found.record())
+    else:
+        show_explanation(found, depth=depth)
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for profile, schedules and pictures.")] = Path("out"),
     steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = 6,
@@ -242,10 +281,15 @@ def demo(
         raise typer.Exit(1)
 
 
-def _load_graph(path: Path) -> Graph:
+def _load_problem(path: Path) -> Profile | Graph:
     artefact = load_any(path)
     if isinstance(artefact, Schedule):
         raise ArtefactError(f"{path} is a rematopt schedule, expected a profile or a graph")
+    return artefact
+
+
+def _load_graph(path: Path) -> Graph:
+    artefact = _load_problem(path)
     return artefact.graph if isinstance(artefact, Profile) else artefact
 
 

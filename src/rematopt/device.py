@@ -89,7 +89,15 @@ def _storage_bytes(value: Any) -> int:
 
 
 def _peaks(record: Any) -> list[int]:
-    """Peak of each marked stretch, from the allocations (positive) and returns (negative) in the order of time."""
+    """Peak of each marked stretch."""
+    return [max((held for _, held in levels), default=0) for levels in _levels(record, torch.device("cpu"))]
+
+
+def _levels(record: Any, device: torch.device) -> list[list[tuple[int, int]]]:
+    """For each marked stretch, nanoseconds since its start and bytes held above those at its start.
+
+    From the allocations (positive) and returns (negative) on ``device`` in the order of time.
+    """
 
     def walk(event: Any) -> Iterator[Any]:
         yield event
@@ -100,19 +108,40 @@ def _peaks(record: Any) -> list[int]:
     marks = sorted((e.start_time_ns, e.end_time_ns) for e in events if e.name == _MARK)
     changes = deque(
         sorted(
-            ((e.start_time_ns, e.extra_fields.alloc_size) for e in events if e.tag == _EventType.Allocation),
+            (
+                (e.start_time_ns, e.extra_fields.alloc_size)
+                for e in events
+                if e.tag == _EventType.Allocation and e.extra_fields.device.type == device.type
+            ),
             key=lambda change: change[0],
         )
     )
-    peaks = []
+    found = []
     for start, end in marks:
-        held = peak = 0
+        held, levels = 0, [(0, 0)]
         while changes and changes[0][0] <= end:
             at, size = changes.popleft()
-            held += size if at >= start else 0
-            peak = max(peak, held)
-        peaks.append(peak)
-    return peaks
+            if at >= start:
+                held += size
+                levels.append((at - start, held))
+        found.append([*levels, (end - start, held)])
+    return found
+
+
+def allocation_curve(call: Callable[[], Any], device: torch.device) -> list[tuple[float, int]]:
+    """Run a call and return seconds since its start with the bytes held above those at its start.
+
+    The profiler that watches slows the call down.
+    """
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        with record_function(_MARK):
+            value = call()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+        del value
+    (levels,) = _levels(record, device)
+    return [(at / 1e9, held) for at, held in levels]
 
 
 def seconds_of(call: Callable[[], Any], device: torch.device) -> float:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from rematopt.errors import InvalidInputError
-from rematopt.graph import Graph, Phase
+from rematopt.graph import Graph, Phase, module_prefixes
 
 if TYPE_CHECKING:
     from rematopt.profile import Profile
@@ -71,7 +71,7 @@ def module_frame(profile: Profile) -> pd.DataFrame:
     ops["forward_seconds"] = ops["seconds"].where(~backward, 0.0)
     ops["backward_seconds"] = ops["seconds"].where(backward, 0.0)
     ops["ops"] = 1
-    inclusive = ops.assign(module=ops["module"].map(_prefixes)).explode("module")
+    inclusive = ops.assign(module=ops["module"].map(module_prefixes)).explode("module")
     totals = {
         "ops": "sum",
         "forward_seconds": "sum",
@@ -82,15 +82,9 @@ def module_frame(profile: Profile) -> pd.DataFrame:
         "flops": "sum",
     }
     frame = inclusive.groupby("module", sort=False).agg(totals).reset_index()
-    frame.insert(1, "depth", [len(_prefixes(module)) - 1 for module in frame["module"]])
+    frame.insert(1, "depth", [len(module_prefixes(module)) - 1 for module in frame["module"]])
     frame.insert(3, "seconds", frame["forward_seconds"] + frame["backward_seconds"])
     return frame
-
-
-def _prefixes(module: str) -> list[str]:
-    """Return the paths of a module and of all it lies in: ``a.b`` gives ``["", "a", "a.b"]``."""
-    names = module.split(".") if module else []
-    return [".".join(names[:count]) for count in range(len(names) + 1)]
 
 
 def _retained(graph: Graph) -> frozenset[int]:

@@ -256,3 +256,9 @@ class Graph:
         """Number, form and kind of data ``d``, e.g. ``d3 f32[2, 4] gradient``."""
         item = self.data[d]
         return f"d{d} {item.label or f'{item.bytes} B'} {item.kind}"
+
+
+def module_prefixes(module: str) -> list[str]:
+    """Return the paths of a module and of all it lies in: ``a.b`` gives ``["", "a", "a.b"]``."""
+    names = module.split(".") if module else []
+    return [".".join(names[:count]) for count in range(len(names) + 1)]

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from rematopt.graph import Graph
-from rematopt.plot_style import BLUE, GREEN, GREY, ORANGE, RED, byte_unit, decorate, legend_below, new_axes
+from rematopt.plot_style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, byte_unit, decorate, legend_below, new_axes
 from rematopt.schedule import Compute, Schedule, Step
 from rematopt.simulator import simulate
 from rematopt.solver.sequence import first_runs, steps_from_runs
 from rematopt.units import format_bytes, format_seconds
 
 
-def plot_timeline(graph: Graph, schedule: Schedule, *, title: str = "", ax: Axes | None = None) -> Axes:
+@dataclass(frozen=True)
+class Curve:
+    """A measured step: what was resident, and since when.
+
+    Parameters
+    ----------
+    seconds : tuple of float
+        Times since the step began, rising.
+    resident_bytes : tuple of int
+        Resident bytes from each of them on.
+    """
+
+    seconds: tuple[float, ...]
+    resident_bytes: tuple[int, ...]
+
+
+def plot_timeline(
+    graph: Graph, schedule: Schedule, *, measured: Curve | None = None, title: str = "", ax: Axes | None = None
+) -> Axes:
     """Draw what is resident over time under a schedule, and without one.
 
     Parameters
@@ -23,6 +43,8 @@ def plot_timeline(graph: Graph, schedule: Schedule, *, title: str = "", ax: Axes
         The graph that the schedule was made for.
     schedule : Schedule
         The schedule to draw.
+    measured : Curve, optional
+        A measured step; its clock is stretched so that it ends where the prediction does.
     title : str
         Title; by default peak and extra time.
     ax : Axes, optional
@@ -50,21 +72,22 @@ def plot_timeline(graph: Graph, schedule: Schedule, *, title: str = "", ax: Axes
         label="without rematerialization",
     )
     ax.axhline(graph.static.total / factor, color=GREEN, ls=":", lw=1.3, label="parameters and other static memory")
+    if measured is not None:
+        _draw_measured(ax, measured, end=seconds[-1] * scale, factor=factor)
     if schedule.limit_bytes is not None:
         ax.axhline(schedule.limit_bytes / factor, color=RED, ls="--", lw=1.3, label="limit")
     _mark_recomputation(ax, graph, steps, scale)
     boundary = _seconds_before(graph, steps, schedule.forward_end) * scale
     ax.axvline(boundary, color="black", lw=0.8)
-    top = 1.04 * max(resident.max(initial=0), plain_resident.max(initial=0)) / factor
+    highest = max(measured.resident_bytes, default=0) if measured is not None else 0
+    top = 1.04 * max(resident.max(initial=0), plain_resident.max(initial=0), highest) / factor
     ax.text(boundary, top, "forward ", ha="right", va="bottom", fontsize=8.5)
     ax.text(boundary, top, " backward", ha="left", va="bottom", fontsize=8.5)
     ax.set_ylim(0, top)
     ax.margins(x=0.01)
-    default = (
-        f"Peak {format_bytes(schedule.peak_bytes)} instead of {format_bytes(schedule.unplanned_peak_bytes)}, "
-        f"{100 * schedule.overhead:+.1f} % time ({format_seconds(schedule.seconds)})"
+    decorate(
+        ax, pad=18, title=title or _title(schedule), x=f"time in the step [{time_unit}]", y=f"resident memory [{unit}]"
     )
-    decorate(ax, pad=18, title=title or default, x=f"time in the step [{time_unit}]", y=f"resident memory [{unit}]")
     legend_below(ax, columns=3)
     return ax
 
@@ -78,6 +101,22 @@ def timeline(graph: Graph, steps: tuple[Step, ...]) -> tuple[NDArray[np.float64]
     runs = [(step.op, resident[at]) for at, step in enumerate(steps) if isinstance(step, Compute)]
     starts = np.cumsum([0.0, *(graph.ops[i].seconds for i, _ in runs)])
     return starts, np.array([*(level for _, level in runs), *resident[-1:]], dtype=np.float64)
+
+
+def _title(schedule: Schedule) -> str:
+    if not schedule.recomputed:
+        return f"Peak {format_bytes(schedule.peak_bytes)} without rematerialization, {format_seconds(schedule.seconds)}"
+    return (
+        f"Peak {format_bytes(schedule.peak_bytes)} instead of {format_bytes(schedule.unplanned_peak_bytes)}, "
+        f"{100 * schedule.overhead:+.1f} % time ({format_seconds(schedule.seconds)})"
+    )
+
+
+def _draw_measured(ax: Axes, measured: Curve, *, end: float, factor: int) -> None:
+    times = np.array(measured.seconds)
+    stretch = end / times[-1] if times[-1] else 1.0
+    levels = np.array(measured.resident_bytes) / factor
+    ax.plot(times * stretch, levels, drawstyle="steps-post", color=PURPLE, lw=0.9, label="measured")
 
 
 def _seconds_before(graph: Graph, steps: tuple[Step, ...], end: int) -> float:

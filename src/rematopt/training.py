@@ -13,13 +13,14 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from rematopt import api, profiler
+from rematopt import api, executor, profiler
 from rematopt.comparison import Comparison
 from rematopt.device import seconds_of
 from rematopt.errors import InvalidInputError
 from rematopt.factory import make_example
 from rematopt.front import without_limit
 from rematopt.model import device_of, loss_of, random_states_restored
+from rematopt.plot_timeline import Curve
 from rematopt.profile import Profile
 from rematopt.progress import counted, ops_progress
 from rematopt.schedule import Schedule
@@ -177,6 +178,28 @@ def compare_each(
     unplanned = unplanned_schedule(make())
     pairs = (compare(make, [unplanned, schedule], steps=_STEPS_TO_TIME)[1] for schedule in schedules)
     return list(counted(pairs, total=len(schedules), label="measuring"))
+
+
+def measured_curve(factory: str, sizes: Mapping[str, Any], schedule: Schedule, *, optimizer: str, device: str) -> Curve:
+    """Run one step by a schedule and watch what is resident in it.
+
+    Parameters
+    ----------
+    factory, sizes, optimizer, device
+        As for :func:`prepare`.
+    schedule : Schedule
+        What to run by.
+
+    Raises
+    ------
+    ScheduleMismatchError
+        If the schedule was made for another model.
+    """
+    run = prepare(factory, sizes, optimizer=optimizer, device=device)
+    api.apply(run.model, schedule, on_mismatch="error")
+    args, kwargs = run.example
+    points = executor.measure_curve(run.model, args, kwargs, optimizer=run.optimizer)
+    return Curve(seconds=tuple(at for at, _ in points), resident_bytes=tuple(size for _, size in points))
 
 
 class _Racer:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rematopt.errors import InvalidInputError
-from rematopt.executor import measure
+from rematopt.executor import measure, measure_curve
 from tests.executor.models import examples
 
 
@@ -57,3 +57,11 @@ def test_a_loss_may_be_given_or_found() -> None:
 def test_a_model_without_gradients_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="requires a gradient"):
         measure(nn.Identity(), (torch.randn(3),), repeats=1)
+
+
+def test_the_curve_has_the_measured_peak_and_ends_where_the_step_ends() -> None:
+    x = torch.randn(256, requires_grad=True)
+    curve = measure_curve(Wide(), (x,))
+    assert max(size for _, size in curve) == measure(Wide(), (x,), repeats=1).peak_bytes
+    assert [at for at, _ in curve] == sorted(at for at, _ in curve)
+    assert curve[0][1] == 256 * 4
