@@ -17,6 +17,9 @@ from rematopt.zoo import MODELS
 TINY: dict[str, dict[str, Any]] = {
     "mlp": {"batch": 8, "width": 16, "depth": 2},
     "vgg16": {"batch": 2, "resolution": 32, "width": 4, "hidden": 16},
+    "vgg19": {"batch": 2, "resolution": 32, "width": 4, "hidden": 16},
+    "fcn8": {"batch": 1, "resolution": 32, "width": 4, "hidden": 8},
+    "segnet": {"batch": 1, "resolution": 32, "width": 4},
     "resnet50": {"batch": 2, "resolution": 32, "width": 4},
     "mobilenet_v2": {"batch": 2, "resolution": 32, "width": 0.25},
     "unet": {"batch": 1, "resolution": 16, "width": 4, "depth": 2},

@@ -12,21 +12,26 @@ from collections.abc import Callable
 
 from rematopt.zoo.bert import bert
 from rematopt.zoo.common import Example
+from rematopt.zoo.fcn import fcn8
 from rematopt.zoo.gpt2 import gpt2
 from rematopt.zoo.llama import llama
 from rematopt.zoo.mlp import mlp
 from rematopt.zoo.mobilenet import mobilenet_v2
 from rematopt.zoo.resnet import resnet50
+from rematopt.zoo.segnet import segnet
 from rematopt.zoo.unet import unet
-from rematopt.zoo.vgg import vgg16
+from rematopt.zoo.vgg import vgg16, vgg19
 from rematopt.zoo.vit import vit
 
 MODELS: dict[str, Callable[..., Example]] = {
     "mlp": mlp,
     "vgg16": vgg16,
+    "vgg19": vgg19,
     "resnet50": resnet50,
     "mobilenet_v2": mobilenet_v2,
     "unet": unet,
+    "fcn8": fcn8,
+    "segnet": segnet,
     "gpt2": gpt2,
     "bert": bert,
     "llama": llama,
@@ -38,12 +43,15 @@ __all__ = [
     "MODELS",
     "Example",
     "bert",
+    "fcn8",
     "gpt2",
     "llama",
     "mlp",
     "mobilenet_v2",
     "resnet50",
+    "segnet",
     "unet",
     "vgg16",
+    "vgg19",
     "vit",
 ]

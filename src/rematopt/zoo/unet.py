@@ -10,13 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rematopt.zoo.common import Example, seeded
+from rematopt.zoo.segmentation import convolutions
 
 
 def _double_convolution(channels: int, outputs: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for inputs in (channels, outputs):
-        layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
-    return nn.Sequential(*layers)
+    return convolutions(channels, outputs, 2, normalized=True)
 
 
 class UNet(nn.Module):

@@ -1,19 +1,25 @@
-"""VGG-16 (Simonyan and Zisserman, 2015, configuration D)."""
+"""VGG-16 and VGG-19 (Simonyan and Zisserman, 2015, configurations D and E)."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from torch import nn
 
 from rematopt.zoo.common import Example, ImageClassifier, image_batch, seeded
 
-_STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
-"""Channels in units of the first stage's, and number of convolutions; a pooling ends each stage."""
+WIDTHS = (1, 2, 4, 8, 8)
+"""Channels of each stage in units of the first stage's; a pooling ends each stage."""
+
+CONVOLUTIONS_16 = (2, 2, 3, 3, 3)
+CONVOLUTIONS_19 = (2, 2, 4, 4, 4)
+"""Convolutions of each stage."""
 
 
-def _convolutions(width: int) -> nn.Sequential:
+def _network(width: int, convolutions: tuple[int, ...]) -> nn.Sequential:
     layers: list[nn.Module] = []
     channels = 3
-    for factor, repeats in _STAGES:
+    for factor, repeats in zip(WIDTHS, convolutions, strict=True):
         for _ in range(repeats):
             layers += [nn.Conv2d(channels, width * factor, 3, padding=1), nn.ReLU(inplace=True)]
             channels = width * factor
@@ -43,6 +49,7 @@ def vgg16(
     classes: int = 100,
     dropout: float = 0.5,
     seed: int = 0,
+    convolutions: tuple[int, ...] = CONVOLUTIONS_16,
 ) -> Example:
     """Build VGG-16; ``width=64, hidden=4096, resolution=224, classes=1000`` is the published model.
 
@@ -58,9 +65,15 @@ def vgg16(
         Probability of dropping a value between the linear layers.
     seed : int
         Seed of weights and batch.
+    convolutions : tuple of int
+        Convolutions of each of the five stages.
     """
     with seeded(seed):
         pixels = (resolution // 32) ** 2
         classifier = _classifier(8 * width * pixels, hidden, classes, dropout)
-        model = ImageClassifier(nn.Sequential(_convolutions(width), classifier))
+        model = ImageClassifier(nn.Sequential(_network(width, convolutions), classifier))
         return model.train(), image_batch(batch, resolution, classes), {}
+
+
+vgg19 = partial(vgg16, convolutions=CONVOLUTIONS_19)
+"""Build VGG-19; takes what :func:`vgg16` takes."""
