@@ -14,15 +14,14 @@ from typing import Annotated, Any
 import torch
 import typer
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
 import rematopt
+from experiments.numbers import numbers_of_step, same
 from rematopt.artefacts import make_folder
 from rematopt.comparison import Comparison
 from rematopt.console import exit_codes, note, percent, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.front import pareto
-from rematopt.model import random_states_restored, run_backward
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule
 from rematopt.training import Run, compare, prepare, profile_run, unplanned_schedule
@@ -78,13 +77,13 @@ def fidelity(name: str, sizes: dict[str, Any], settings: Settings = SETTINGS) ->
     for schedule, run in zip(schedules, runs, strict=True):
         found = one_step(make(), schedule, settings.seed)
         record = _record(name, schedule, run) | {"smallest_limit_bytes": smallest.peak_bytes}
-        record["identical"] = _equal(found, references["same kernels"])
-        record["identical_to_eager"] = _equal(found, references["plain"])
+        record["identical"] = same(found, references["same kernels"])
+        record["identical_to_eager"] = same(found, references["plain"])
         records.append(record | _provenance(name, profile, schedule, settings))
     return records
 
 
-def one_step(run: Run, how: Schedule | str, seed: int) -> list[torch.Tensor]:
+def one_step(run: Run, how: Schedule | str, seed: int) -> tuple[torch.Tensor, ...]:
     """Run one training step; return outputs, gradients, buffers and the random state after it.
 
     Parameters
@@ -102,19 +101,7 @@ def one_step(run: Run, how: Schedule | str, seed: int) -> list[torch.Tensor]:
         rematopt.apply(model, how, on_mismatch="error")
     elif how == "same kernels":
         model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
-    args, kwargs = run.example
-    with random_states_restored():
-        torch.manual_seed(seed)
-        output = model(*args, **kwargs)
-        run_backward(output)
-        state = torch.get_rng_state()
-    outputs = [leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    return [*outputs, *gradients, *model.buffers(), state]
-
-
-def _equal(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:
-    return len(found) == len(wanted) and all(map(torch.equal, found, wanted))
+    return numbers_of_step(run, seed).tensors
 
 
 def _record(name: str, schedule: Schedule, run: Comparison) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""What one training step computes, and whether two ways to train compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from rematopt.model import random_states_restored, run_backward
+from rematopt.training import Run
+
+CLOSE = 1e-3
+"""Largest difference of two gradients, as a share of their norm, that other kernels' rounding explains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """What one training step computes.
+
+    Parameters
+    ----------
+    outputs : tuple of Tensor
+        What the model returns.
+    gradients : tuple of Tensor
+        Of the parameters.
+    state : tuple of Tensor
+        Buffers and random state after the step.
+    """
+
+    outputs: tuple[torch.Tensor, ...]
+    gradients: tuple[torch.Tensor, ...]
+    state: tuple[torch.Tensor, ...]
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """All of them."""
+        return (*self.outputs, *self.gradients, *self.state)
+
+
+def numbers_of_step(run: Run, seed: int) -> Numbers:
+    """Run one training step from ``seed``; the run is used up, as its buffers and gradients change."""
+    args, kwargs = run.example
+    with random_states_restored():
+        torch.manual_seed(seed)
+        output = run.model(*args, **kwargs)
+        run_backward(output)
+        state = torch.get_rng_state()
+    return Numbers(
+        outputs=tuple(leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)),
+        gradients=tuple(p.grad.clone() for p in run.model.parameters() if p.grad is not None),
+        state=(*(buffer.clone() for buffer in run.model.buffers()), state),
+    )
+
+
+def same(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> bool:
+    """Whether all tensors are equal bit by bit."""
+    return len(found) == len(wanted) and all(map(torch.equal, found, wanted))
+
+
+def gradient_error(found: Numbers, wanted: Numbers) -> float:
+    """Norm of the difference of all gradients as a share of their norm; infinite if they do not correspond."""
+    if [g.shape for g in found.gradients] != [g.shape for g in wanted.gradients]:
+        return float("inf")
+    pairs = list(zip(found.gradients, wanted.gradients, strict=True))
+    difference = sum(float((a.double() - b.double()).square().sum()) for a, b in pairs)
+    norm = sum(float(b.double().square().sum()) for _, b in pairs)
+    return float((difference / norm) ** 0.5) if norm else float(difference > 0)
+
+
+def verdict(found: Numbers, references: Sequence[Numbers]) -> str:
+    """Compare gradients with those of the plain model, and of its ops as the compiler captures them.
+
+    Returns
+    -------
+    str
+        ``identical`` to one of them, ``close`` to one of them (see :data:`CLOSE`), or ``wrong``.
+    """
+    if any(same(found.gradients, reference.gradients) for reference in references):
+        return "identical"
+    closest = min(gradient_error(found, reference) for reference in references)
+    return "close" if closest <= CLOSE else "wrong"
