@@ -81,6 +81,7 @@ def result_from_runs(
         data_bytes=tuple(d.bytes for d in graph.data),
         signature=graph.signature,
         ops=tuple(graph.describe(i) for i in range(len(graph.ops))),
+        timing=graph.timing,
     )
     return SolveResult(
         schedule=schedule, status=status, objective=simulation.seconds, bound=schedule.bound_seconds, seconds=seconds

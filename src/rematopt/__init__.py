@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from rematopt.api import apply, measure, optimize, profile
+from rematopt.api import apply, measure, optimize, profile, sizes_only
 from rematopt.errors import (
     ArtefactError,
     InfeasibleLimitError,
@@ -58,5 +58,6 @@ __all__ = [
     "optimize",
     "pareto",
     "profile",
+    "sizes_only",
     "solve",
 ]

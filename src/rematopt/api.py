@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from rematopt.executor import Handle, Measurement
+    from rematopt.profiler import Rates
 
 OnMismatch = Literal["replan", "plain", "error"]
 
@@ -26,9 +28,13 @@ def profile(
     kwargs: Mapping[str, Any] | None = None,
     *,
     optimizer: torch.optim.Optimizer | None = None,
+    timing: str | Rates = "measured",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Profile:
     """Measure sizes and times of a training step op by op, without running the step.
+
+    Besides the model, no more is in memory at a time than one op's inputs, outputs and workspace: a model whose
+    step does not fit can be profiled. One that does not fit itself can be, too: see :func:`sizes_only`.
 
     Parameters
     ----------
@@ -38,6 +44,11 @@ def profile(
         The arguments of one training call.
     optimizer : Optimizer, optional
         Its state counts as static memory.
+    timing : str or Rates
+        ``"measured"``: ops are run. ``"roofline:NAME"``: nothing is run, and times are estimated from FLOPs,
+        bytes and what a device can do at best; NAME is one of :data:`rematopt.profiler.DEVICES` (``a100``,
+        ``h100``, ...), ``local`` for the device at hand, or a JSON file with the fields of
+        :class:`rematopt.profiler.Rates`. Workspaces of ops are unknown then and count as 0.
     progress : callable, optional
         Called with the number of ops measured, their total and the name of the next one.
 
@@ -45,6 +56,8 @@ def profile(
     ------
     UnsupportedModelError
         If the call cannot be captured; the message names the construct and the way out.
+    InvalidInputError
+        If an argument cannot be used.
 
     Examples
     --------
@@ -55,7 +68,25 @@ def profile(
     """
     from rematopt import profiler
 
-    return profiler.profile(model, args, kwargs, optimizer=optimizer, progress=progress)
+    return profiler.profile(model, args, kwargs, optimizer=optimizer, timing=timing, progress=progress)
+
+
+def sizes_only() -> AbstractContextManager[None]:
+    """Profile a model without its memory: tensors made inside have sizes but no contents.
+
+    A profile made inside has the sizes, the structure and the fingerprint of one of the real model, so that a
+    schedule solved from it applies there. Its times have to be estimated (``timing="roofline:..."``).
+
+    Examples
+    --------
+    >>> import rematopt, rematopt.zoo
+    >>> with rematopt.sizes_only():
+    ...     model, args, kwargs = rematopt.zoo.mlp(batch=64, width=32, depth=2)
+    ...     profile = rematopt.profile(model, args, kwargs, timing="roofline:h100")
+    """
+    from rematopt import profiler
+
+    return profiler.sizes_only()
 
 
 def apply(

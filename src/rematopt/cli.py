@@ -7,6 +7,7 @@ remarks and progress to stderr.
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,13 +70,23 @@ def profile(
     set_: Sizes = None,
     optimizer: OptimizerName = "adamw",
     device: Device = "cpu",
+    timing: Annotated[
+        str | None,
+        typer.Option(help="measured; roofline:NAME (a100, h100, ..., a JSON file) or roofline:local to estimate."),
+    ] = None,
+    sizes_only: Annotated[
+        bool, typer.Option("--sizes-only", help="Build the model without memory; times are estimated.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Measure sizes and times of a model's training step, without running the step."""
+    from rematopt import api
     from rematopt.training import prepare, profile_run
 
     check_target(output)
-    measured = profile_run(prepare(factory, _sizes(set_), optimizer=optimizer, device=device))
+    with api.sizes_only() if sizes_only else nullcontext():
+        run = prepare(factory, _sizes(set_), optimizer=optimizer, device=device)
+        measured = profile_run(run, timing or ("roofline:local" if sizes_only else "measured"))
     if output is not None:
         measured.save(output)
     if json:

@@ -170,6 +170,8 @@ class Graph:
         Memory that is there before the step begins.
     signature : Signature
         What the graph was captured from.
+    timing : str
+        How the times were obtained: ``measured``, ``roofline: DEVICE`` for an estimate, empty if unknown.
 
     Raises
     ------
@@ -182,6 +184,12 @@ class Graph:
     data: tuple[Data, ...]
     static: StaticBytes = StaticBytes()
     signature: Signature = Signature()
+    timing: str = ""
+
+    @property
+    def estimated(self) -> bool:
+        """Whether its times were not measured but estimated."""
+        return is_estimate(self.timing)
 
     def __post_init__(self) -> None:
         for i, op in enumerate(self.ops):
@@ -262,3 +270,8 @@ def module_prefixes(module: str) -> list[str]:
     """Return the paths of a module and of all it lies in: ``a.b`` gives ``["", "a", "a.b"]``."""
     names = module.split(".") if module else []
     return [".".join(names[:count]) for count in range(len(names) + 1)]
+
+
+def is_estimate(timing: str) -> bool:
+    """Whether times that were obtained so (see :class:`Graph`) were not measured but estimated."""
+    return timing.startswith("roofline")

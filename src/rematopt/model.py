@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from rematopt.device import allocated_bytes
@@ -88,7 +88,8 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer, device: torch.device
     """Bytes of an optimizer's state, after a simulated first step if it has none yet."""
     if optimizer.state:
         return _Counter(device).add(_tensors(list(optimizer.state.values())))
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+    fake = [p.fake_mode for group in optimizer.param_groups for p in group["params"] if isinstance(p, FakeTensor)]
+    with fake[0] if fake else FakeTensorMode(allow_non_fake_inputs=True) as mode:
         twin = copy.copy(optimizer)
         twin.__dict__.pop("step", None)  # a learning rate scheduler hangs a bound step of the original here
         twin.state = defaultdict(dict)

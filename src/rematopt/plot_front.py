@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 
+from rematopt.graph import is_estimate
 from rematopt.plot_style import (
     BLUE,
     GREEN,
@@ -77,7 +78,7 @@ def plot_front(front: Front, *, measured: Sequence[Comparison] = (), title: str 
         ax,
         title=title or "Cheapest training step by memory limit",
         x=f"peak memory of the step [{unit}]",
-        y="extra time",
+        y="extra time, estimated" if any(is_estimate(s.timing) for s in schedules) else "extra time",
     )
     legend_below(ax, columns=3)
     return ax

@@ -86,7 +86,11 @@ def plot_timeline(
     ax.set_ylim(0, top)
     ax.margins(x=0.01)
     decorate(
-        ax, pad=18, title=title or _title(schedule), x=f"time in the step [{time_unit}]", y=f"resident memory [{unit}]"
+        ax,
+        pad=18,
+        title=title or _title(schedule),
+        x=f"{'estimated ' if graph.estimated else ''}time in the step [{time_unit}]",
+        y=f"resident memory [{unit}]",
     )
     legend_below(ax, columns=3)
     return ax

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
 
 class Timing(StrEnum):
-    """How the time of an op was obtained."""
+    """How the time of an op was obtained.
+
+    ``MEASURED`` on the device; ``MODELLED`` by the bytes that it moves and the rate of the measured ops, or
+    0 for ops that stand for no kernel; ``ROOFLINE`` from FLOPs, bytes and the rates of a device.
+    """
 
     MEASURED = "measured"
     MODELLED = "modelled"
+    ROOFLINE = "roofline"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

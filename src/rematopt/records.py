@@ -28,6 +28,7 @@ _SOLVE_FIELDS = {
     "bound_seconds": "bound_seconds",
     "gap": "gap",
     "solve_seconds": "solve_seconds",
+    "timing": "timing",
 }
 """Field of a solve record and the attribute of the schedule that it holds."""
 
@@ -47,6 +48,7 @@ def infeasible_record(graph: Graph, limit: int | str, smallest_limit_bytes: int 
         "unplanned_peak_bytes": plain.peak_bytes,
         "smallest_limit_bytes": smallest_limit_bytes,
         "unplanned_seconds": plain.seconds,
+        "timing": graph.timing,
     }
 
 
@@ -80,6 +82,7 @@ def graph_record(graph: Graph) -> Record:
         "static_bytes": graph.static.total,
         "unplanned_peak_bytes": unplanned(graph).peak_bytes,
         "step_seconds": graph.seconds,
+        "timing": graph.timing,
         "fingerprint": graph.fingerprint,
     }
 

@@ -75,6 +75,8 @@ class Schedule:
         What that graph was captured from.
     ops : tuple of str
         One line for every op of the graph, to say what differs from another one.
+    timing : str
+        How the times were obtained (see :class:`rematopt.graph.Graph`).
     """
 
     steps: tuple[Step, ...]
@@ -94,6 +96,7 @@ class Schedule:
     data_bytes: tuple[int, ...] = ()
     signature: Signature = Signature()
     ops: tuple[str, ...] = ()
+    timing: str = ""
 
     def __repr__(self) -> str:
         limit = "no limit" if self.limit_bytes is None else f"limit {format_bytes(self.limit_bytes)}"

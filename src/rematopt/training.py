@@ -88,11 +88,17 @@ def prepare(
     """
     model, args, kwargs = make_example(factory, sizes)
     try:
-        model = model.to(device)
+        model = _moved(model, torch.device(device))
         call = tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), (args, kwargs))
     except (RuntimeError, AssertionError) as error:
         raise InvalidInputError(f"device {device!r} cannot be used: {' '.join(str(error).split())}") from error
     return Run(model=model, optimizer=make_optimizer(optimizer, model, learning_rate), calls=repeat(call), example=call)
+
+
+def _moved(model: nn.Module, device: torch.device) -> nn.Module:
+    """Move a model; one that is there already is left alone, since without memory it could not be moved."""
+    there = all(t.device == device for t in (*model.parameters(), *model.buffers()))
+    return model if there else model.to(device)
 
 
 def make_optimizer(name: str, model: nn.Module, learning_rate: float) -> torch.optim.Optimizer | None:
@@ -110,11 +116,11 @@ def make_optimizer(name: str, model: nn.Module, learning_rate: float) -> torch.o
     return _OPTIMIZERS[name]([p for p in model.parameters() if p.requires_grad], lr=learning_rate)
 
 
-def profile_run(run: Run) -> Profile:
-    """Profile a run, with a bar on stderr if that is a terminal."""
+def profile_run(run: Run, timing: str = "measured") -> Profile:
+    """Profile a run, with a bar on stderr if that is a terminal; ``timing`` as for :func:`rematopt.profile`."""
     args, kwargs = run.example
     with ops_progress() as report:
-        return api.profile(run.model, args, kwargs, optimizer=run.optimizer, progress=report)
+        return api.profile(run.model, args, kwargs, optimizer=run.optimizer, timing=timing, progress=report)
 
 
 def unplanned_schedule(run: Run) -> Schedule:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rematopt.comparison import Comparison
-from rematopt.console import percent, print_facts, print_json, print_table
+from rematopt.console import note, percent, print_facts, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.front import Front
-from rematopt.graph import Graph
+from rematopt.graph import Graph, is_estimate
 from rematopt.profile import Profile
 from rematopt.records import graph_record
 from rematopt.schedule import Schedule
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 def show_profile(profile: Profile) -> None:
     """Print what a profile says as a whole."""
     print_facts(f"Profile of {profile.graph.signature.model or 'a graph'} on {profile.device}", _facts(profile.graph))
+    if profile.graph.estimated:
+        note("times are estimates of what the device can do at best; workspaces of ops are unknown and count as 0")
 
 
 def show_graph(graph: Graph) -> None:
@@ -44,7 +46,7 @@ def _facts(graph: Graph) -> dict[str, str]:
     parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in kinds.items() if size)
     return {
         "ops": f"{record['forward_ops']} forward, {record['backward_ops']} backward",
-        "time of a step": format_seconds(graph.seconds),
+        "time of a step": format_seconds(graph.seconds) + _source(graph.timing),
         "unplanned peak": format_bytes(record["unplanned_peak_bytes"]),
         "static memory": format_bytes(static.total) + (f" ({parts})" if parts else ""),
     }
@@ -57,7 +59,8 @@ def show_schedule(schedule: Schedule) -> None:
     facts = {
         "memory limit": limit,
         "peak": f"{format_bytes(schedule.peak_bytes)} (unplanned {unplanned})",
-        "time of a step": f"{format_seconds(schedule.seconds)} ({percent(schedule.overhead, sign=True)})",
+        "time of a step": f"{format_seconds(schedule.seconds)} ({percent(schedule.overhead, sign=True)})"
+        + _source(schedule.timing),
         "gap to the bound": f"{percent(schedule.gap, digits=2)} of the step",
         "ops run again": str(schedule.recomputed),
         "found by": f"{schedule.strategy} in {format_seconds(schedule.solve_seconds)}, {schedule.status}",
@@ -186,6 +189,11 @@ def show_demo(result: DemoResult) -> None:
             "files": f"{result.folder}/: profile.json, schedules, pareto.csv, pareto.png, timeline.png, losses.png",
         },
     )
+
+
+def _source(timing: str) -> str:
+    """Say where times come from, unless they were measured."""
+    return f", estimated ({timing})" if is_estimate(timing) else ""
 
 
 def _size(size: int | None) -> str:

@@ -26,6 +26,7 @@ SOLVE_FIELDS = [
     "bound_seconds",
     "gap",
     "solve_seconds",
+    "timing",
 ]
 
 
@@ -105,6 +106,8 @@ def test_infeasible_limit_exits_with_3_and_names_the_smallest(run, tmp_path: Pat
         (["profile", "missing.py:make"], 2, "no file missing.py"),
         (["profile", "zoo:mlp", "--set", "layers"], 2, "NAME=VALUE"),
         (["profile", "zoo:mlp", "--set", "layers=3"], 2, "it takes batch"),
+        (["profile", "zoo:mlp", "--timing", "roofline:gameboy"], 2, "no rates are known for 'gameboy'"),
+        (["profile", "zoo:mlp", "--sizes-only", "--timing", "measured"], 2, "roofline:local"),
         (["profile", "zoo:mlp", "--optimizer", "magic"], 2, "optimizer 'magic' is unknown"),
     ],
 )

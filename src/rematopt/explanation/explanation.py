@@ -80,6 +80,7 @@ class Explanation:
         return {
             "model": self.graph.signature.model,
             "device": self.device,
+            "timing": self.graph.timing,
             "peak": asdict(self.peak),
             "static_bytes_by_kind": asdict(self.graph.static),
             "unplanned_peak_bytes": self.unplanned.peak_bytes,

@@ -15,6 +15,8 @@ _PEAK_ROWS = 6
 def show_explanation(found: Explanation, *, depth: int) -> None:
     """Print an explanation; modules down to ``depth``."""
     title = f"{found.graph.signature.model or 'A graph'}" + (f" on {found.device}" if found.device else "")
+    if found.graph.estimated:
+        title += ", times estimated, workspaces unknown"
     print_facts(title, _facts(found))
     print_table("Alive at the peak, largest first", _alive_rows(found))
     if found.front.schedules:
