@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rematopt.explanation.peak import Alive, Peak
 from rematopt.graph import Graph, Recompute
+from rematopt.reserved import Reserved
 from rematopt.solver.bounds import Floor
 from rematopt.units import format_bytes
 
@@ -19,6 +20,9 @@ HAIR = 0.01
 
 LARGE = 0.2
 """Share of what is alive at the peak from which on a cause is worth a remark."""
+
+FRAGMENTED = 0.05
+"""Share of the reserved bytes from which on what growing segments save is worth a remark."""
 
 _LOSS = ("log_softmax", "nll_loss", "cross_entropy")
 
@@ -39,6 +43,8 @@ class Facts:
         Peak without rematerialization.
     smallest_limit_bytes : int or None
         Smallest limit for which a schedule is known; None if nobody searched.
+    reserved : Reserved or None
+        What CUDA's caching allocator takes from the device; None on a CPU.
     """
 
     graph: Graph
@@ -46,6 +52,7 @@ class Facts:
     floor: Floor
     unplanned_peak_bytes: int
     smallest_limit_bytes: int | None
+    reserved: Reserved | None = None
 
     def size(self, alive: Collection[Alive]) -> int:
         """Bytes of some of the tensors."""
@@ -175,7 +182,28 @@ def kept_for_good(facts: Facts) -> str | None:
     )
 
 
-RULES: Sequence[Rule] = (no_gain, loss_and_logits, attention_scores, workspace, kept_for_good, static_memory)
+def fragmentation(facts: Facts) -> str | None:
+    """The allocator reserves much more than it hands out, and growing segments would not."""
+    found = facts.reserved
+    if found is None or found.reserved_bytes - found.expandable_bytes < FRAGMENTED * found.reserved_bytes:
+        return None
+    return (
+        f"The allocator reserves {format_bytes(found.reserved_bytes)} for a peak of "
+        f"{format_bytes(found.allocated_bytes)} ({found.fragmentation:.0%} fragmentation); with "
+        f"PYTORCH_ALLOC_CONF=expandable_segments:True (before torch 2.9 PYTORCH_CUDA_ALLOC_CONF) it takes "
+        f"{format_bytes(found.expandable_bytes)}."
+    )
+
+
+RULES: Sequence[Rule] = (
+    no_gain,
+    loss_and_logits,
+    attention_scores,
+    workspace,
+    kept_for_good,
+    fragmentation,
+    static_memory,
+)
 """In the order in which they are shown."""
 
 

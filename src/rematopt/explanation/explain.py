@@ -9,6 +9,7 @@ from rematopt.explanation.peak import peak_of
 from rematopt.front import Front, pareto, without_limit
 from rematopt.graph import Graph
 from rematopt.profile import Profile
+from rematopt.reserved import reserved_of
 from rematopt.schedule import Schedule
 from rematopt.solver.bounds import peak_floor
 
@@ -64,6 +65,8 @@ def explain(
     unplanned = without_limit(graph, "store-all")
     explained = schedule or unplanned
     front = pareto(graph, limits, time_limit=time_limit, jobs=jobs, progress=progress) if limits else Front(points=())
+    device = profile.device if isinstance(profile, Profile) else ""
+    reserved = None if device.startswith("cpu") or not device else reserved_of(graph, explained.steps)
     peak, floor = peak_of(graph, explained.steps), peak_floor(graph)
     facts = Facts(
         graph=graph,
@@ -71,14 +74,16 @@ def explain(
         floor=floor,
         unplanned_peak_bytes=unplanned.peak_bytes,
         smallest_limit_bytes=front.schedules[0].peak_bytes if front.schedules else None,
+        reserved=reserved,
     )
     return Explanation(
         graph=graph,
-        device=profile.device if isinstance(profile, Profile) else "",
+        device=device,
         schedule=explained,
         unplanned=unplanned,
         peak=peak,
         floor=floor,
         front=front,
         advice=advice(facts),
+        reserved=reserved,
     )

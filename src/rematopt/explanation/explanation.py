@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rematopt.explanation.peak import Peak
 from rematopt.front import Front
 from rematopt.graph import Graph
+from rematopt.reserved import Reserved
 from rematopt.schedule import Schedule
 from rematopt.solver.bounds import Floor
 from rematopt.units import format_bytes
@@ -42,6 +43,8 @@ class Explanation:
         Schedules from the smallest limit to the unplanned peak; without points if none were asked for.
     advice : tuple of str
         What to do, the most important first.
+    reserved : Reserved or None
+        What CUDA's caching allocator takes from the device for the schedule; None for profiles of a CPU.
     """
 
     graph: Graph
@@ -52,6 +55,7 @@ class Explanation:
     floor: Floor
     front: Front
     advice: tuple[str, ...]
+    reserved: Reserved | None = None
 
     def __repr__(self) -> str:
         return f"Explanation(peak {format_bytes(self.peak.bytes)} at {self.peak.place})"
@@ -85,6 +89,7 @@ class Explanation:
             "static_bytes_by_kind": asdict(self.graph.static),
             "unplanned_peak_bytes": self.unplanned.peak_bytes,
             "smallest_limit_bytes": self.smallest_limit_bytes,
+            "reserved": None if self.reserved is None else asdict(self.reserved),
             "floor_bytes": self.floor.bytes,
             "floor_cause": self.floor.explain(self.graph),
             "limits": front_records(self.graph, self.front),

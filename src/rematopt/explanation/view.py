@@ -37,6 +37,12 @@ def _facts(found: Explanation) -> dict[str, str]:
     if (cause := cause_of(peak)) is not None:
         within = f", {format_bytes(cause.module_bytes)} of it in {cause.module}" if cause.module else ""
         facts["cause"] = f"{format_bytes(cause.bytes)} {cause.role}{within}"
+    if found.reserved is not None:
+        facts["reserved"] = (
+            f"{format_bytes(found.reserved.reserved_bytes)} by CUDA's allocator "
+            f"({percent(found.reserved.fragmentation)} fragmentation; with expandable segments "
+            f"{format_bytes(found.reserved.expandable_bytes)})"
+        )
     if found.smallest_limit_bytes is not None:
         facts["smallest limit"] = f"{format_bytes(found.smallest_limit_bytes)} found"
         facts["next saving"] = _next_saving(found)
