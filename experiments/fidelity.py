@@ -1,11 +1,13 @@
 """Compare prediction with measurement, and planned with plain numbers, over the zoo.
 
-For each model of the zoo: schedules at 90, 60, 30 and 0 % of the way from the smallest feasible limit to
-the unplanned peak, each trained for real. Run as ``python -m experiments.fidelity``.
+For each model of the zoo: schedules at 100, 75, 50, 25 and 0 % of the way from the smallest feasible limit to
+the unplanned peak, each trained for real. Run as ``python -m experiments.fidelity``, with ``--optimizer adamw
+--accumulate 2`` for the peak of whole training steps.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ import rematopt
 from experiments.numbers import numbers_of_step, same
 from rematopt.artefacts import make_folder
 from rematopt.comparison import Comparison
-from rematopt.console import exit_codes, note, percent, print_json, print_table
+from rematopt.console import exit_codes, note, percent, print_facts, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.front import pareto
 from rematopt.profile import Profile
@@ -28,7 +30,7 @@ from rematopt.training import Run, compare, prepare, profile_run, unplanned_sche
 from rematopt.units import format_bytes
 from rematopt.zoo import MODELS
 
-SHARES = (0.9, 0.6, 0.3, 0.0)
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Limits as shares of the way from the smallest feasible limit to the unplanned peak."""
 
 
@@ -44,6 +46,8 @@ class Settings:
         Seconds for each solve.
     optimizer : str
         As for :func:`rematopt.training.prepare`.
+    accumulate : int
+        Micro-batches a step.
     seed : int
         Seed of the random numbers in training.
     folder : Path or None
@@ -53,6 +57,7 @@ class Settings:
     steps: int = 6
     time_limit: float = 15.0
     optimizer: str = "none"
+    accumulate: int = 1
     seed: int = 0
     folder: Path | None = None
 
@@ -66,16 +71,22 @@ def fidelity(name: str, sizes: dict[str, Any], settings: Settings = SETTINGS) ->
     def make() -> Run:
         return prepare(f"zoo:{name}", sizes, optimizer=settings.optimizer)
 
-    profile = profile_run(make())
+    profile = profile_run(make(), accumulate=settings.accumulate > 1)
     smallest = rematopt.solve(profile, "min", time_limit=settings.time_limit)
     room = smallest.unplanned_peak_bytes - smallest.peak_bytes
     limits = [smallest.peak_bytes + int(share * room) for share in SHARES]
     schedules = pareto(profile, limits, time_limit=settings.time_limit, progress=False).schedules[::-1]
-    runs = compare(make, [unplanned_schedule(make()), *schedules], steps=settings.steps, seed=settings.seed)[1:]
-    references = {kind: one_step(make(), kind, settings.seed) for kind in ("plain", "same kernels")}
+    _, *runs = compare(
+        make,
+        [unplanned_schedule(make()), *schedules],
+        steps=settings.steps,
+        seed=settings.seed,
+        micro_batches=settings.accumulate,
+    )
+    references = {kind: one_step(make(), kind, settings) for kind in ("plain", "same kernels")}
     records = []
     for schedule, run in zip(schedules, runs, strict=True):
-        found = one_step(make(), schedule, settings.seed)
+        found = one_step(make(), schedule, settings)
         record = _record(name, schedule, run) | {"smallest_limit_bytes": smallest.peak_bytes}
         record["identical"] = same(found, references["same kernels"])
         record["identical_to_eager"] = same(found, references["plain"])
@@ -83,8 +94,8 @@ def fidelity(name: str, sizes: dict[str, Any], settings: Settings = SETTINGS) ->
     return records
 
 
-def one_step(run: Run, how: Schedule | str, seed: int) -> tuple[torch.Tensor, ...]:
-    """Run one training step; return outputs, gradients, buffers and the random state after it.
+def one_step(run: Run, how: Schedule | str, settings: Settings) -> tuple[torch.Tensor, ...]:
+    """Run the passes of one training step; return outputs, gradients, buffers and the random state after them.
 
     Parameters
     ----------
@@ -93,15 +104,15 @@ def one_step(run: Run, how: Schedule | str, seed: int) -> tuple[torch.Tensor, ..
     how : Schedule or str
         A schedule; ``plain`` for eager PyTorch; ``same kernels`` for the model as PyTorch's own
         ``aot_eager`` runs it, whose ops are those that a schedule replays.
-    seed : int
-        Seed of the random numbers.
+    settings : Settings
+        Gives the seed and the number of micro-batches.
     """
     model: nn.Module = run.model
     if isinstance(how, Schedule):
         rematopt.apply(model, how, on_mismatch="error")
     elif how == "same kernels":
         model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
-    return numbers_of_step(run, seed).tensors
+    return numbers_of_step(run, settings.seed, micro_batches=settings.accumulate).tensors
 
 
 def _record(name: str, schedule: Schedule, run: Comparison) -> dict[str, Any]:
@@ -123,6 +134,8 @@ def _provenance(name: str, profile: Profile, schedule: Schedule, settings: Setti
         path = settings.folder / f"{name}-{schedule.limit_bytes}.json"
         schedule.save(path)
     return {
+        "optimizer": settings.optimizer,
+        "accumulate": settings.accumulate,
         "device": profile.device,
         "versions": profile.versions,
         "seed": settings.seed,
@@ -142,6 +155,7 @@ def main(
     steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = SETTINGS.steps,
     time_limit: Annotated[float, typer.Option(help="Seconds for each solve.")] = SETTINGS.time_limit,
     optimizer: Annotated[str, typer.Option(help="adamw, adam, sgd or none.")] = SETTINGS.optimizer,
+    accumulate: Annotated[int, typer.Option(min=1, help="Micro-batches a step.")] = SETTINGS.accumulate,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the schedules.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -150,12 +164,32 @@ def main(
     if unknown := [name for name in names if name not in MODELS]:
         raise InvalidInputError(f"the zoo has no {unknown[0]!r}; it has {', '.join(MODELS)}")
     folder = None if output is None else make_folder(output)
-    settings = Settings(steps=steps, time_limit=time_limit, optimizer=optimizer, folder=folder)
+    settings = Settings(steps=steps, time_limit=time_limit, optimizer=optimizer, accumulate=accumulate, folder=folder)
     records = list(records_of(names, {}, settings))
     if json:
         print_json(records)
         return
     print_table("Prediction and measurement; times as multiples of the unplanned step", [_row(r) for r in records])
+    print_facts("", summary(records))
+
+
+def summary(records: list[dict[str, Any]]) -> dict[str, str]:
+    """Say in a few lines how far measurements are from predictions."""
+    peaks = [r["measured_peak_bytes"] / r["predicted_peak_bytes"] - 1 for r in records]
+    times = [r["measured_ratio"] / r["predicted_ratio"] - 1 for r in records]
+    kept = sum(r["measured_peak_bytes"] <= r["limit_bytes"] for r in records)
+    same = sum(r["identical"] for r in records)
+    return {
+        "peak off by": _spread(peaks),
+        "time ratio off by": _spread(times),
+        "limits kept": f"{kept} of {len(records)}",
+        "numbers identical": f"{same} of {len(records)}",
+    }
+
+
+def _spread(errors: list[float]) -> str:
+    median = statistics.median(map(abs, errors))
+    return f"{percent(median, digits=2)} in the median, {percent(max(errors, key=abs), sign=True, digits=2)} at worst"
 
 
 def _row(record: dict[str, Any]) -> dict[str, str]:

@@ -39,13 +39,14 @@ class Numbers:
         return (*self.outputs, *self.gradients, *self.state)
 
 
-def numbers_of_step(run: Run, seed: int) -> Numbers:
+def numbers_of_step(run: Run, seed: int, *, micro_batches: int = 1) -> Numbers:
     """Run one training step from ``seed``; the run is used up, as its buffers and gradients change."""
     args, kwargs = run.example
     with random_states_restored():
         torch.manual_seed(seed)
-        output = run.model(*args, **kwargs)
-        run_backward(output)
+        for _ in range(micro_batches):
+            output = run.model(*args, **kwargs)
+            run_backward(output)
         state = torch.get_rng_state()
     return Numbers(
         outputs=tuple(leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)),

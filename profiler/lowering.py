@@ -13,8 +13,19 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch.fx import Node
 
+from rematopt.device import allocated_bytes
 from rematopt.errors import UnsupportedModelError
-from rematopt.graph import Data, Graph, Kind, Op, Phase, Recompute, Signature, StaticBytes
+from rematopt.graph import (
+    ACCUMULATE,
+    OPTIMIZER_STEP,
+    Data,
+    Graph,
+    Kind,
+    Op,
+    Phase,
+    Recompute,
+    Signature,
+)
 from rematopt.profiler.capture import JointGraph
 from rematopt.profiler.normalise import ignores_running_statistics, normalise
 from rematopt.profiler.operators import (
@@ -49,7 +60,7 @@ class Lowered:
         Ops without times.
     nodes : tuple of Node or None
         For each op its node; None for the ops that stand for no node (saving a random state, the
-        arrival of the tangents, the accumulation of gradients).
+        arrival of the tangents, the accumulation of gradients, the optimizer's step).
     states : dict of int to int
         For each random op the op that saves the random state for it.
     data_of : dict of Node to int
@@ -64,6 +75,8 @@ class Lowered:
         Where the step runs.
     primal_bytes : int
         Storages that the step is handed: parameters, buffers, inputs.
+    gradient_bytes : int
+        Gradients as they are stored beside their parameters.
     """
 
     joint: JointGraph
@@ -76,6 +89,7 @@ class Lowered:
     results: tuple[Node | None, ...]
     device: torch.device
     primal_bytes: int
+    gradient_bytes: int
 
 
 @dataclass
@@ -180,6 +194,10 @@ class _Builder:
                 before.update(self.readers.get(source, ()))
         return tuple(sorted(before))
 
+    def gradients(self) -> tuple[int, ...]:
+        """The data that are gradients, once they are marked."""
+        return tuple(d for d, item in enumerate(self.data) if item.kind is Kind.GRADIENT)
+
     def mark(self, nodes: Iterable[Node], kind: Kind) -> None:
         """Give the storages behind ``nodes`` a kind that keeps them."""
         for node in nodes:
@@ -209,15 +227,15 @@ def module_path(node: Node) -> str:
     return inner.lstrip(".") if path.startswith("L[") else path
 
 
-def lower(joint: JointGraph, *, static: StaticBytes | None = None, signature: Signature | None = None) -> Lowered:
+def lower(joint: JointGraph, *, signature: Signature | None = None) -> Lowered:
     """Lower a joint graph.
 
     Parameters
     ----------
     joint : JointGraph
         As captured; batch norms are normalised and sizes refreshed in place.
-    static, signature
-        Stored in the graph; they are no part of the fingerprint.
+    signature : Signature, optional
+        Stored in the graph; no part of the fingerprint.
 
     Raises
     ------
@@ -238,13 +256,13 @@ def lower(joint: JointGraph, *, static: StaticBytes | None = None, signature: Si
     builder.mark(roles.forward_outputs, Kind.OUTPUT)
     builder.mark(roles.gradients, Kind.GRADIENT)
     _add_accumulation(builder)
+    _add_optimizer_step(builder)
     data_of, base_of = _values(builder, graph.nodes)
     return Lowered(
         joint=joint,
         graph=Graph(
             ops=tuple(builder.ops),
             data=tuple(builder.data),
-            static=static or StaticBytes(),
             signature=signature or Signature(),
         ),
         nodes=tuple(builder.nodes),
@@ -255,6 +273,7 @@ def lower(joint: JointGraph, *, static: StaticBytes | None = None, signature: Si
         results=roles.results,
         device=roles.device,
         primal_bytes=_primal_bytes(roles),
+        gradient_bytes=_gradient_bytes(roles),
     )
 
 
@@ -263,18 +282,34 @@ def _primal_bytes(roles: Roles) -> int:
     return sum(found.values())
 
 
+def _gradient_bytes(roles: Roles) -> int:
+    primals = [p.meta["val"] for _, p in roles.gradient_of]
+    return sum(allocated_bytes(t.numel() * t.itemsize, t.device) for t in primals if t.device.type == roles.device.type)
+
+
 def _add_accumulation(builder: _Builder) -> None:
     """Autograd copies a gradient whose layout is not its parameter's when it stores it in ``.grad``."""
     copied = [storage_bytes(g.meta["val"]) for g in builder.roles.recast_gradients()]
     if not copied:
         return
-    gradients = tuple(d for d, item in enumerate(builder.data) if item.kind is Kind.GRADIENT)
     op = Op(
         name="accumulate",
-        target="autograd.accumulate",
+        target=ACCUMULATE,
         phase=Phase.BACKWARD,
-        inputs=gradients,
+        inputs=builder.gradients(),
         workspace_bytes=max(copied),
+        recompute=Recompute.NEVER,
+    )
+    builder.add_op(op, None)
+
+
+def _add_optimizer_step(builder: _Builder) -> None:
+    """The training loop's next call; the capture does not show what it needs."""
+    op = Op(
+        name="optimizer_step",
+        target=OPTIMIZER_STEP,
+        phase=Phase.BACKWARD,
+        inputs=builder.gradients(),
         recompute=Recompute.NEVER,
     )
     builder.add_op(op, None)

@@ -15,7 +15,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from rematopt.device import describe
 from rematopt.errors import InvalidInputError
 from rematopt.graph import Graph, Kind, Op
-from rematopt.model import random_states_restored, signature, static_bytes
+from rematopt.model import device_of, random_states_restored, signature, static_bytes
+from rematopt.optimizer import optimizer_bytes
 from rematopt.profile import Profile, Timing
 from rematopt.profiler.capture import capture
 from rematopt.profiler.lowering import Lowered, lower
@@ -23,6 +24,7 @@ from rematopt.profiler.operators import tensors
 from rematopt.profiler.rates import Rates, rates_of
 from rematopt.profiler.roofline import flops_of, local_rates, seconds_at
 from rematopt.profiler.stopwatch import Progress, op_costs
+from rematopt.profiler.surroundings import surrounded
 
 MEASURED = "measured"
 ROOFLINE = "roofline"
@@ -34,6 +36,7 @@ def profile(
     kwargs: Mapping[str, Any] | None = None,
     *,
     optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
     timing: str | Rates = MEASURED,
     progress: Progress | None = None,
 ) -> Profile:
@@ -51,7 +54,11 @@ def profile(
     args, kwargs
         Arguments of one call, as in training.
     optimizer : torch.optim.Optimizer, optional
-        Its state counts as static memory, as it will be after the first step.
+        Its state counts as static memory, as it will be after the first step, and what its ``step()``
+        allocates for a moment as part of the step.
+    accumulate : bool
+        Whether the step adds to gradients that are there already, as every micro-batch but the first
+        does. Gradients that are present count in any case.
     timing : str or Rates
         ``measured``; or ``roofline:NAME`` for an estimate from the rates of a device (a name of
         :data:`rematopt.profiler.rates.DEVICES`, a JSON file, or ``local`` for measured rates of the device at
@@ -73,7 +80,7 @@ def profile(
         measured where tensors have no memory (see :func:`rematopt.sizes_only`).
     """
     rates = _rates(timing)
-    lowered = _lowered(model, args, kwargs, optimizer)
+    lowered = _lowered(model, args, kwargs, optimizer, accumulate)
     if rates is None:
         if _is_fake(model):
             raise InvalidInputError(
@@ -144,13 +151,14 @@ def trace(
     kwargs: Mapping[str, Any] | None = None,
     *,
     optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
 ) -> Graph:
     """Capture the graph that :func:`profile` measures, without times and workspaces.
 
     Takes seconds, where a profile takes minutes; enough to recognise a model. Parameters and errors are
     those of :func:`profile`.
     """
-    return _lowered(model, args, kwargs, optimizer).graph
+    return _lowered(model, args, kwargs, optimizer, accumulate).graph
 
 
 def _lowered(
@@ -158,6 +166,7 @@ def _lowered(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None,
     optimizer: torch.optim.Optimizer | None,
+    accumulate: bool,
 ) -> Lowered:
     kwargs = kwargs or {}
     if not isinstance(model, torch.nn.Module):
@@ -165,10 +174,12 @@ def _lowered(
     if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
         raise InvalidInputError("args must be a tuple of positional arguments; write (x,) for a single one")
     joint = capture(model, args, kwargs)
-    static = static_bytes(model, args, kwargs, optimizer)
+    needed = optimizer_bytes(optimizer, device_of(model, args, kwargs))
+    static = static_bytes(model, args, kwargs, optimizer_state=needed.state)
     # The graph's stand-ins have a mode of their own; that of `sizes_only` must not meet it.
     with _disable_current_modes():
-        return lower(joint, static=static, signature=signature(model, args, kwargs))
+        lowered = lower(joint, signature=signature(model, args, kwargs))
+    return surrounded(lowered, static, needed, accumulate=accumulate)
 
 
 def measured(lowered: Lowered, progress: Progress | None = None) -> tuple[Graph, tuple[Timing, ...]]:

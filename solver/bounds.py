@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rematopt.graph import Graph
+from rematopt.graph import OPTIMIZER_STEP, Graph
 from rematopt.solver.drive import run
 from rematopt.solver.formulation import Goal, formulate
 from rematopt.solver.presolve import Reduction, negligible_data
@@ -52,7 +52,13 @@ class Floor:
             parts.append(f"{format_bytes(op.workspace_bytes)} of workspace")
         if graph.static.total:
             parts.append(f"{format_bytes(graph.static.total)} of static memory")
-        return f"op {op.name} ({op.target}){where} needs {format_bytes(self.bytes)} while it runs: {', '.join(parts)}"
+        advice = (
+            "; the optimizer's own step needs less with foreach=False or fused=True"
+            if op.target == OPTIMIZER_STEP
+            else ""
+        )
+        needs = f"needs {format_bytes(self.bytes)} while it runs: {', '.join(parts)}"
+        return f"op {op.name} ({op.target}){where} {needs}{advice}"
 
 
 def peak_floor(graph: Graph) -> Floor:

@@ -17,7 +17,7 @@ from rematopt.solver.progress import Report
 from rematopt.solver.registry import Options, create
 from rematopt.solver.result import result_from_runs, unplanned
 from rematopt.solver.smallest import Smallest, smallest_peak
-from rematopt.units import AboveSmallest, format_bytes, read_limit
+from rematopt.units import AboveSmallest, format_bytes, read_limits
 
 MOST_SECONDS_FOR_SMALLEST = 30.0
 """Wall time for working out the smallest feasible limit of an infeasible problem, beyond the time limit."""
@@ -25,8 +25,9 @@ MOST_SECONDS_FOR_SMALLEST = 30.0
 
 def solve(
     graph: Graph | Profile,
-    memory_limit: int | float | str,
+    memory_limit: int | float | str | None = None,
     *,
+    activation_limit: int | float | str | None = None,
     strategy: str = "auto",
     time_limit: float = 60.0,
     gap: float = 0.01,
@@ -42,6 +43,9 @@ def solve(
         Limit on the peak of the whole step: bytes, a size (``"8GiB"``), a share of the unplanned peak
         (``"60%"``), ``"min"`` for the smallest peak for which a schedule is found, or ``"min+50%"`` for
         a share of the way from there to the unplanned peak.
+    activation_limit : int, float or str
+        In place of ``memory_limit``: a limit on what comes on top of the static memory (parameters,
+        buffers, gradients that are present, optimizer state, inputs), written alike.
     strategy : str
         Name of a strategy, see :data:`rematopt.solver.registry.STRATEGIES`.
     time_limit : float
@@ -64,7 +68,7 @@ def solve(
     chosen = create(strategy, Options(gap=gap, progress=progress))
     started = time.perf_counter()
     plain = unplanned(graph).peak_bytes
-    limit = read_limit(memory_limit, unplanned_peak_bytes=plain)
+    limit = read_limits(memory_limit, activation_limit, unplanned_peak_bytes=plain, static_bytes=graph.static.total)
     smallest: Smallest | None = None
     if isinstance(limit, AboveSmallest):
         smallest = smallest_peak(graph, time_limit / 2)

@@ -12,6 +12,7 @@ from rematopt.cache import cache_key, cached, default_folder
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule
 from rematopt.solver import solve
+from rematopt.units import check_one_limit
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +29,7 @@ def profile(
     kwargs: Mapping[str, Any] | None = None,
     *,
     optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
     timing: str | Rates = "measured",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Profile:
@@ -43,7 +45,11 @@ def profile(
     args, kwargs : sequence, mapping
         The arguments of one training call.
     optimizer : Optimizer, optional
-        Its state counts as static memory.
+        Its state counts as static memory, and what its ``step()`` allocates for a moment as part of the
+        step.
+    accumulate : bool
+        Whether gradients are accumulated over micro-batches: those of the micro-batch before are there
+        already, beside the ones that the backward pass makes.
     timing : str or Rates
         ``"measured"``: ops are run. ``"roofline:NAME"``: nothing is run, and times are estimated from FLOPs,
         bytes and what a device can do at best; NAME is one of :data:`rematopt.profiler.DEVICES` (``a100``,
@@ -68,7 +74,9 @@ def profile(
     """
     from rematopt import profiler
 
-    return profiler.profile(model, args, kwargs, optimizer=optimizer, timing=timing, progress=progress)
+    return profiler.profile(
+        model, args, kwargs, optimizer=optimizer, accumulate=accumulate, timing=timing, progress=progress
+    )
 
 
 def sizes_only() -> AbstractContextManager[None]:
@@ -150,8 +158,10 @@ def optimize(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
-    memory_limit: int | float | str,
+    memory_limit: int | float | str | None = None,
+    activation_limit: int | float | str | None = None,
     optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
     strategy: str = "auto",
     time_limit: float = 60.0,
     gap: float = 0.01,
@@ -165,9 +175,9 @@ def optimize(
 
     Parameters
     ----------
-    model, args, kwargs, optimizer
+    model, args, kwargs, optimizer, accumulate
         As for :func:`profile`.
-    memory_limit, strategy, time_limit, gap
+    memory_limit, activation_limit, strategy, time_limit, gap
         As for :func:`solve`.
     on_mismatch
         As for :func:`apply`.
@@ -193,14 +203,23 @@ def optimize(
     from rematopt.device import describe
     from rematopt.model import device_of
 
-    graph = profiler.trace(model, args, kwargs, optimizer=optimizer)
-    options = {"limit": memory_limit, "strategy": strategy, "time_limit": time_limit, "gap": gap}
+    check_one_limit(memory_limit, activation_limit)
+    graph = profiler.trace(model, args, kwargs, optimizer=optimizer, accumulate=accumulate)
+    options = {"limit": memory_limit, "activations": activation_limit, "strategy": strategy}
+    options |= {"time_limit": time_limit, "gap": gap, "optimizer_step": graph.optimizer_step_bytes}
     device = describe(device_of(model, args, kwargs or {}))
     key = cache_key(graph, device=device, versions=profiler.versions(), **options)
 
     def make() -> Schedule:
-        measured = profile(model, args, kwargs, optimizer=optimizer)
-        return solve(measured, memory_limit, strategy=strategy, time_limit=time_limit, gap=gap)
+        measured = profile(model, args, kwargs, optimizer=optimizer, accumulate=accumulate)
+        return solve(
+            measured,
+            memory_limit,
+            activation_limit=activation_limit,
+            strategy=strategy,
+            time_limit=time_limit,
+            gap=gap,
+        )
 
     schedule = cached(_cache_folder(cache), key, make, fingerprint=graph.fingerprint)
     return apply(model, schedule, on_mismatch=on_mismatch, optimizer=optimizer)
@@ -213,12 +232,14 @@ def measure(
     *,
     loss: Callable[[Any], torch.Tensor] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
     repeats: int = 5,
 ) -> Measurement:
     """Run training steps and return the real peak in bytes and the median time in seconds.
 
-    Works on plain models and on those that a schedule was applied to. Gradients, buffers and random
-    state are left as they were.
+    The peak is that of forward, backward and the optimizer's step, the time that of forward and
+    backward. Works on plain models and on those that a schedule was applied to. Parameters, gradients,
+    buffers, the optimizer's state and the random state are left as they were.
 
     Parameters
     ----------
@@ -227,13 +248,15 @@ def measure(
     loss : callable, optional
         From the model's output to the loss; by default the output itself, or its ``loss``.
     optimizer : Optimizer, optional
-        Its state counts as static memory.
+        Its state counts as static memory, its step as part of the step.
+    accumulate : bool
+        Whether gradients of a micro-batch before are there already.
     repeats : int
         Steps to time.
     """
     from rematopt import executor
 
-    return executor.measure(model, args, kwargs, loss=loss, optimizer=optimizer, repeats=repeats)
+    return executor.measure(model, args, kwargs, loss=loss, optimizer=optimizer, accumulate=accumulate, repeats=repeats)
 
 
 def _cache_folder(cache: bool | str | os.PathLike[str]) -> Path | None:

@@ -14,7 +14,7 @@ from rematopt.graph import Graph
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _TYPES: dict[str, type[Any]] = {"profile": Profile, "schedule": Schedule, "graph": Graph}
 
 T = TypeVar("T", Profile, Schedule, Graph)

@@ -41,7 +41,8 @@ Problem = Annotated[Path, typer.Argument(help="A profile, or a graph that `remat
 Sizes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A size for the factory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to this file.")]
-OptimizerName = Annotated[str, typer.Option("--optimizer", help="adamw, adam, sgd or none; its state counts.")]
+OptimizerName = Annotated[str, typer.Option("--optimizer", help="adamw, adam, sgd or none; its state and step count.")]
+Accumulate = Annotated[bool, typer.Option("--accumulate", help="Gradients of a micro-batch before are there.")]
 StrategyName = Annotated[str, typer.Option("--strategy", help="How to solve; `auto` picks.")]
 TimeLimit = Annotated[float, typer.Option("--time-limit", min=0.0, help="Seconds for each solve.")]
 Gap = Annotated[float, typer.Option("--gap", min=0.0, help="Stop when this close to the bound (share of the step).")]
@@ -69,6 +70,7 @@ def profile(
     output: Output = None,
     set_: Sizes = None,
     optimizer: OptimizerName = "adamw",
+    accumulate: Accumulate = False,
     device: Device = "cpu",
     timing: Annotated[
         str | None,
@@ -86,7 +88,8 @@ def profile(
     check_target(output)
     with api.sizes_only() if sizes_only else nullcontext():
         run = prepare(factory, _sizes(set_), optimizer=optimizer, device=device)
-        measured = profile_run(run, timing or ("roofline:local" if sizes_only else "measured"))
+        how = timing or ("roofline:local" if sizes_only else "measured")
+        measured = profile_run(run, how, accumulate=accumulate)
     if output is not None:
         measured.save(output)
     if json:
@@ -98,7 +101,12 @@ def profile(
 @app.command()
 def solve(
     profile: Problem,
-    limit: Annotated[str, typer.Option("--limit", help='Bytes, "8GiB", "60%" of the unplanned peak, or "min".')],
+    limit: Annotated[
+        str | None, typer.Option("--limit", help='Bytes, "8GiB", "60%" of the unplanned peak, or "min".')
+    ] = None,
+    activation_limit: Annotated[
+        str | None, typer.Option("--activation-limit", help="In place of --limit: without static memory.")
+    ] = None,
     output: Output = None,
     strategy: StrategyName = "auto",
     time_limit: TimeLimit = 60.0,
@@ -113,10 +121,18 @@ def solve(
     graph = _load_graph(profile)
     try:
         with solver_progress(graph.seconds) as report:
-            found = find(graph, limit, strategy=strategy, time_limit=time_limit, gap=gap, progress=report)
+            found = find(
+                graph,
+                limit,
+                activation_limit=activation_limit,
+                strategy=strategy,
+                time_limit=time_limit,
+                gap=gap,
+                progress=report,
+            )
     except InfeasibleLimitError as error:
         if json:
-            print_json(infeasible_record(graph, limit, error.smallest_limit_bytes))
+            print_json(infeasible_record(graph, limit, error.smallest_limit_bytes, activation_limit=activation_limit))
         raise
     if output is not None:
         found.save(output)
@@ -131,6 +147,7 @@ def train(
     factory: Factory,
     schedule: Annotated[Path, typer.Option("--schedule", help="A schedule that `rematopt solve` wrote.")],
     steps: Annotated[int, typer.Option("--steps", min=2, help="Optimizer steps.")] = 10,
+    accumulate: Annotated[int, typer.Option("--accumulate", min=1, help="Micro-batches a step.")] = 1,
     set_: Sizes = None,
     optimizer: OptimizerName = "adamw",
     learning_rate: Annotated[float, typer.Option("--lr", help="Learning rate.")] = 1e-3,
@@ -148,7 +165,7 @@ def train(
         return prepare(factory, sizes, optimizer=optimizer, learning_rate=learning_rate, device=device)
 
     unplanned = unplanned_schedule(make())
-    _, comparison, plain = compare(make, [unplanned, planned, None], steps=steps, seed=seed)
+    _, comparison, plain = compare(make, [unplanned, planned, None], steps=steps, seed=seed, micro_batches=accumulate)
     identical = comparison.losses == plain.losses
     if json:
         print_json(comparison_record(comparison) | {"identical": identical})

@@ -49,6 +49,12 @@ class Kind(StrEnum):
     GRADIENT = "gradient"
 
 
+ACCUMULATE = "autograd.accumulate"
+"""Target of the op in which autograd stores gradients whose layout is not their parameter's."""
+
+OPTIMIZER_STEP = "optimizer.step"
+"""Target of the last op of a training step: the optimizer's own step, whose workspace are its temporaries."""
+
 KEPT_KINDS = frozenset({Kind.OUTPUT, Kind.TANGENT, Kind.GRADIENT})
 
 
@@ -235,6 +241,11 @@ class Graph:
     def seconds(self) -> float:
         """Time of the step in which every op runs once."""
         return sum(op.seconds for op in self.ops)
+
+    @property
+    def optimizer_step_bytes(self) -> int:
+        """Bytes that the optimizer's step allocates for a moment; 0 where it is not part of the graph."""
+        return sum(op.workspace_bytes for op in self.ops if op.target == OPTIMIZER_STEP)
 
     @cached_property
     def fingerprint(self) -> str:

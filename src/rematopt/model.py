@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from rematopt.device import allocated_bytes
 from rematopt.errors import InvalidInputError
 from rematopt.graph import Signature, StaticBytes
+from rematopt.storage import StorageCounter, tensors_in
 
 
 @contextmanager
@@ -34,73 +31,35 @@ def random_states_restored() -> Iterator[None]:
 
 def device_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     """Where the step runs: the device of the first parameter, buffer or tensor argument."""
-    found = [*model.parameters(), *model.buffers(), *_tensors((args, kwargs))]
+    found = [*model.parameters(), *model.buffers(), *tensors_in((args, kwargs))]
     return found[0].device if found else torch.device("cpu")
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-
-
-class _Counter:
-    """Adds up storages of one device, each once."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.seen: set[int] = set()
-
-    def add(self, tensors: Iterable[torch.Tensor | None]) -> int:
-        total = 0
-        for tensor in tensors:
-            if tensor is None or tensor.device.type != self.device.type:
-                continue
-            parts = [tensor.indices(), tensor.values()] if tensor.layout is torch.sparse_coo else [tensor]
-            for part in (p.detach() for p in parts):
-                storage = part.untyped_storage()
-                if storage._cdata not in self.seen:
-                    self.seen.add(storage._cdata)
-                    total += allocated_bytes(storage.nbytes(), self.device)
-        return total
 
 
 def static_bytes(
     model: torch.nn.Module,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    optimizer_state: int = 0,
 ) -> StaticBytes:
     """Memory that is there before a training step begins, by kind.
 
-    The optimizer's state counts as it will be after its first step, also before that.
+    Parameters
+    ----------
+    model, args, kwargs
+        What will be called.
+    optimizer_state : int
+        Bytes of the optimizer's state.
     """
     device = device_of(model, args, kwargs)
-    counter = _Counter(device)
+    counter = StorageCounter(device)
     return StaticBytes(
         parameters=counter.add(model.parameters()),
         buffers=counter.add(model.buffers()),
         gradients=counter.add(p.grad for p in model.parameters()),
-        inputs=counter.add(_tensors((args, kwargs))),
-        optimizer=0 if optimizer is None else optimizer_state_bytes(optimizer, device),
+        inputs=counter.add(tensors_in((args, kwargs))),
+        optimizer=optimizer_state,
     )
-
-
-def optimizer_state_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> int:
-    """Bytes of an optimizer's state, after a simulated first step if it has none yet."""
-    if optimizer.state:
-        return _Counter(device).add(_tensors(list(optimizer.state.values())))
-    fake = [p.fake_mode for group in optimizer.param_groups for p in group["params"] if isinstance(p, FakeTensor)]
-    with fake[0] if fake else FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        twin = copy.copy(optimizer)
-        twin.__dict__.pop("step", None)  # a learning rate scheduler hangs a bound step of the original here
-        twin.state = defaultdict(dict)
-        twin.param_groups = [
-            {**group, "params": [mode.from_tensor(p) for p in group["params"]]} for group in optimizer.param_groups
-        ]
-        for group in twin.param_groups:
-            for p in group["params"]:
-                p.grad = torch.empty_like(p) if p.requires_grad else None
-        type(optimizer).step(twin)
-        return _Counter(device).add(_tensors(list(twin.state.values())))
 
 
 def signature(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Signature:
@@ -157,7 +116,7 @@ def run_backward(output: Any, loss: Callable[[Any], torch.Tensor] | None = None)
     """
     found = loss(output) if loss is not None else loss_of(output)
     if found is None:
-        parts = [torch.view_as_real(t) if t.is_complex() else t for t in _tensors(output) if t.requires_grad]
+        parts = [torch.view_as_real(t) if t.is_complex() else t for t in tensors_in(output) if t.requires_grad]
         found = sum((part.sum() for part in parts), torch.zeros(()))
     if not found.requires_grad:
         raise InvalidInputError("nothing in the model's output requires a gradient: there is no backward pass to run")

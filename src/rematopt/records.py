@@ -10,7 +10,7 @@ from rematopt.graph import Graph
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule, Status
 from rematopt.solver.result import unplanned
-from rematopt.units import AboveSmallest, read_limit
+from rematopt.units import AboveSmallest, read_limits
 
 Record = dict[str, Any]
 
@@ -38,10 +38,18 @@ def solve_record(schedule: Schedule) -> Record:
     return {field: getattr(schedule, attribute) for field, attribute in _SOLVE_FIELDS.items()}
 
 
-def infeasible_record(graph: Graph, limit: int | str, smallest_limit_bytes: int | None) -> Record:
+def infeasible_record(
+    graph: Graph,
+    limit: int | str | None,
+    smallest_limit_bytes: int | None,
+    *,
+    activation_limit: int | str | None = None,
+) -> Record:
     """Return the record of a limit for which there is no schedule, with the fields of :func:`solve_record`."""
     plain = unplanned(graph)
-    limit_bytes = read_limit(limit, unplanned_peak_bytes=plain.peak_bytes)
+    limit_bytes = read_limits(
+        limit, activation_limit, unplanned_peak_bytes=plain.peak_bytes, static_bytes=graph.static.total
+    )
     return dict.fromkeys(_SOLVE_FIELDS) | {
         "status": str(Status.INFEASIBLE),
         "limit_bytes": None if isinstance(limit_bytes, AboveSmallest) else limit_bytes,
@@ -80,6 +88,7 @@ def graph_record(graph: Graph) -> Record:
         "forward_ops": graph.forward_count,
         "backward_ops": len(graph.ops) - graph.forward_count,
         "static_bytes": graph.static.total,
+        "optimizer_step_bytes": graph.optimizer_step_bytes,
         "unplanned_peak_bytes": unplanned(graph).peak_bytes,
         "step_seconds": graph.seconds,
         "timing": graph.timing,

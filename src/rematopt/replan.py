@@ -9,10 +9,11 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from rematopt.errors import InfeasibleLimitError, ScheduleMismatchError
-from rematopt.graph import Graph
 from rematopt.model import static_bytes
+from rematopt.optimizer import optimizer_bytes
 from rematopt.profiler.lowering import Lowered
 from rematopt.profiler.profiling import measured
+from rematopt.profiler.surroundings import surrounded
 from rematopt.schedule import Schedule
 from rematopt.solver import solve
 
@@ -59,7 +60,7 @@ class Replan:
             return self._schedule
         try:
             with _disable_current_modes():
-                graph, _ = measured(replace(lowered, graph=self._with_static_bytes(lowered)))
+                graph, _ = measured(self._surrounded(lowered))
                 return solve(graph, self._limit(), time_limit=self._time_limit)
         except InfeasibleLimitError as infeasible:
             self._warn(str(infeasible))
@@ -68,11 +69,13 @@ class Replan:
     def _limit(self) -> int:
         return self._schedule.peak_bytes if self._schedule.limit_bytes is None else self._schedule.limit_bytes
 
-    def _with_static_bytes(self, lowered: Lowered) -> Graph:
-        """The call's graph with the model's memory and whatever else the step is handed."""
-        static = static_bytes(self._model, (), {}, self._optimizer)
+    def _surrounded(self, lowered: Lowered) -> Lowered:
+        """The call's graph with the memory of model and optimizer, and whatever else the step is handed."""
+        needed = optimizer_bytes(self._optimizer, lowered.device)
+        static = static_bytes(self._model, (), {}, optimizer_state=needed.state)
         inputs = max(0, lowered.primal_bytes - static.parameters - static.buffers)
-        return replace(lowered.graph, static=replace(static, inputs=inputs), signature=self._schedule.signature)
+        found = surrounded(lowered, replace(static, inputs=inputs), needed)
+        return replace(found, graph=replace(found.graph, signature=self._schedule.signature))
 
     def _warn(self, reason: str) -> None:
         if not self._warned:

@@ -116,11 +116,19 @@ def make_optimizer(name: str, model: nn.Module, learning_rate: float) -> torch.o
     return _OPTIMIZERS[name]([p for p in model.parameters() if p.requires_grad], lr=learning_rate)
 
 
-def profile_run(run: Run, timing: str = "measured") -> Profile:
-    """Profile a run, with a bar on stderr if that is a terminal; ``timing`` as for :func:`rematopt.profile`."""
+def profile_run(run: Run, timing: str = "measured", *, accumulate: bool = False) -> Profile:
+    """Profile a run, with a bar on stderr if that is a terminal; the options are those of :func:`rematopt.profile`."""
     args, kwargs = run.example
     with ops_progress() as report:
-        return api.profile(run.model, args, kwargs, optimizer=run.optimizer, timing=timing, progress=report)
+        return api.profile(
+            run.model,
+            args,
+            kwargs,
+            optimizer=run.optimizer,
+            accumulate=accumulate,
+            timing=timing,
+            progress=report,
+        )
 
 
 def unplanned_schedule(run: Run) -> Schedule:
@@ -130,7 +138,12 @@ def unplanned_schedule(run: Run) -> Schedule:
 
 
 def compare(
-    make: Callable[[], Run], schedules: Sequence[Schedule | None], *, steps: int, seed: int = 0
+    make: Callable[[], Run],
+    schedules: Sequence[Schedule | None],
+    *,
+    steps: int,
+    seed: int = 0,
+    micro_batches: int = 1,
 ) -> list[Comparison]:
     """Train once for each schedule, in turns, and measure peak and time of each.
 
@@ -147,6 +160,8 @@ def compare(
         Training steps of each, at least 2, since the first one is not timed.
     seed : int
         Seed of the random numbers in training.
+    micro_batches : int
+        Forward and backward passes before each step of the optimizer, which accumulate gradients.
 
     Raises
     ------
@@ -157,7 +172,7 @@ def compare(
     """
     if steps <= _WARM_UP:
         raise InvalidInputError(f"steps={steps}: the first step compiles and is not timed; train 2 or more")
-    racers = [_Racer(make(), schedule, seed) for schedule in schedules]
+    racers = [_Racer(make(), schedule, seed, micro_batches) for schedule in schedules]
     for _ in range(steps):
         for racer in racers:
             racer.step()
@@ -211,8 +226,9 @@ def measured_curve(factory: str, sizes: Mapping[str, Any], schedule: Schedule, *
 class _Racer:
     """One run of a comparison: its random state, losses and times."""
 
-    def __init__(self, run: Run, schedule: Schedule | None, seed: int) -> None:
+    def __init__(self, run: Run, schedule: Schedule | None, seed: int, micro_batches: int) -> None:
         self.run = run
+        self.micro_batches = micro_batches
         self.schedule = schedule
         self.device = device_of(run.model, *run.example)
         self.losses: list[float] = []
@@ -224,30 +240,41 @@ class _Racer:
             api.apply(run.model, schedule, on_mismatch="error")
 
     def step(self) -> None:
-        """Train one step; forward and backward are timed."""
-        args, kwargs = next(self.run.calls)
+        """Train one step; forward and backward are timed, all micro-batches together."""
+        losses: list[torch.Tensor] = []
+        seconds = 0.0
         with random_states_restored():
             _set_random_state(self.random_state, self.device)
-            losses: list[torch.Tensor] = []
-
-            def forward_and_backward() -> None:
-                loss = loss_of(self.run.model(*args, **kwargs))
-                if loss is None:
-                    raise InvalidInputError("the model returned no loss; return the loss, or an object with .loss")
-                torch.autograd.backward(loss)
-                losses.append(loss.detach())
-
-            self.seconds.append(seconds_of(forward_and_backward, self.device))
+            for _ in range(self.micro_batches):
+                batch = next(self.run.calls)
+                seconds += seconds_of(partial(self._train, batch, losses), self.device)
             self.random_state = _random_state(self.device)
-        self.losses.append(losses[0].item())
+        self.seconds.append(seconds)
+        self.losses.append(statistics.fmean(loss.item() for loss in losses))
         if self.run.optimizer is not None:
             self.run.optimizer.step()
         self.run.model.zero_grad(set_to_none=True)
 
+    def _train(self, batch: Call, losses: list[torch.Tensor]) -> None:
+        """Forward and backward of one micro-batch; its loss is added to ``losses``."""
+        args, kwargs = batch
+        loss = loss_of(self.run.model(*args, **kwargs))
+        if loss is None:
+            raise InvalidInputError("the model returned no loss; return the loss, or an object with .loss")
+        torch.autograd.backward(loss)
+        losses.append(loss.detach())
+
     def comparison(self, reference: _Racer) -> Comparison:
         """Return prediction and measurement of this run."""
         args, kwargs = self.run.example
-        measured = api.measure(self.run.model, args, kwargs, optimizer=self.run.optimizer, repeats=1)
+        measured = api.measure(
+            self.run.model,
+            args,
+            kwargs,
+            optimizer=self.run.optimizer,
+            accumulate=self.micro_batches > 1,
+            repeats=1,
+        )
         schedule = self.schedule
         ratios = [own / other for own, other in zip(self.seconds, reference.seconds, strict=True)][_WARM_UP:]
         return Comparison(

@@ -98,6 +98,54 @@ def read_limit(limit: int | float | str, *, unplanned_peak_bytes: int) -> int | 
     return found
 
 
+def check_one_limit(memory_limit: object, activation_limit: object) -> None:
+    """Make sure that one limit is given, and only one.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is none, or both.
+    """
+    if (memory_limit is None) == (activation_limit is None):
+        both = "both memory_limit and activation_limit are" if memory_limit is not None else "no limit is"
+        raise InvalidInputError(
+            f"{both} given; give memory_limit (--limit) for the whole step, or activation_limit (--activation-limit) "
+            "for what comes on top of parameters, gradients that are present, optimizer state and inputs"
+        )
+
+
+def read_limits(
+    memory_limit: int | float | str | None,
+    activation_limit: int | float | str | None,
+    *,
+    unplanned_peak_bytes: int,
+    static_bytes: int,
+) -> int | AboveSmallest:
+    """Read whichever of the two limits is given, and return the limit on the whole step.
+
+    Parameters
+    ----------
+    memory_limit : int, float, str or None
+        As for :func:`read_limit`.
+    activation_limit : int, float, str or None
+        Written alike; a limit on what comes on top of static memory. A share of it is a share of
+        what the unplanned step needs there.
+    unplanned_peak_bytes, static_bytes : int
+        Peak of the unplanned step, and the static memory in it.
+
+    Raises
+    ------
+    InvalidInputError
+        If none or both are given, or the one that is cannot be used.
+    """
+    check_one_limit(memory_limit, activation_limit)
+    if activation_limit is None:
+        assert memory_limit is not None
+        return read_limit(memory_limit, unplanned_peak_bytes=unplanned_peak_bytes)
+    found = read_limit(activation_limit, unplanned_peak_bytes=unplanned_peak_bytes - static_bytes)
+    return found if isinstance(found, AboveSmallest) else found + static_bytes
+
+
 def _read(limit: object, unplanned_peak_bytes: int) -> int | AboveSmallest:
     """Bytes, 0 where the limit is no limit."""
     match limit:

@@ -44,12 +44,15 @@ def _facts(graph: Graph) -> dict[str, str]:
         "inputs": static.inputs,
     }
     parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in kinds.items() if size)
-    return {
+    facts = {
         "ops": f"{record['forward_ops']} forward, {record['backward_ops']} backward",
         "time of a step": format_seconds(graph.seconds) + _source(graph.timing),
         "unplanned peak": format_bytes(record["unplanned_peak_bytes"]),
         "static memory": format_bytes(static.total) + (f" ({parts})" if parts else ""),
     }
+    if graph.optimizer_step_bytes:
+        facts["optimizer's step"] = f"{format_bytes(graph.optimizer_step_bytes)} for a moment"
+    return facts
 
 
 def show_schedule(schedule: Schedule) -> None:

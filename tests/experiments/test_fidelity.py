@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.fidelity import SHARES, Settings, fidelity
+from experiments.fidelity import SHARES, Settings, fidelity, summary
 from experiments.overhead import overhead
 from rematopt.schedule import Schedule
 
@@ -23,7 +23,8 @@ FIELDS = {
 
 
 def test_fidelity_keeps_limits_and_numbers(tmp_path: Path) -> None:
-    records = fidelity("mlp", SIZES, Settings(steps=2, time_limit=2, folder=tmp_path))
+    settings = Settings(steps=2, time_limit=2, optimizer="adamw", accumulate=2, folder=tmp_path)
+    records = fidelity("mlp", SIZES, settings)
     assert len(records) == len(SHARES)
     for record in records:
         assert record.keys() >= FIELDS
@@ -31,6 +32,10 @@ def test_fidelity_keeps_limits_and_numbers(tmp_path: Path) -> None:
         assert record["identical"]
         assert Schedule.load(record["schedule"]).limit_bytes == record["limit_bytes"]
     assert records[-1]["limit_bytes"] == records[-1]["smallest_limit_bytes"]
+    facts = summary(records)
+    assert facts["limits kept"] == facts["numbers identical"] == f"{len(SHARES)} of {len(SHARES)}"
+    worst = max(abs(r["measured_ratio"] / r["predicted_ratio"] - 1) for r in records)
+    assert f"{worst:.2%}".rstrip("%") in facts["time ratio off by"]
 
 
 def test_overhead_times_both() -> None:

@@ -76,6 +76,15 @@ def test_solve_json(run) -> None:
     assert record["overhead"] == pytest.approx(record["step_seconds"] / record["unplanned_seconds"] - 1)
 
 
+def test_an_activation_limit_leaves_static_memory_out(run, profile: Profile) -> None:
+    record = run("solve", "p.json", "--activation-limit", "420", "--json").json
+    assert record["limit_bytes"] == profile.graph.static.total + 420
+    assert record["peak_bytes"] <= record["limit_bytes"] < record["unplanned_peak_bytes"]
+    result = run("solve", "p.json", "--activation-limit", "10", "--json")
+    assert result.code == 3
+    assert result.json["limit_bytes"] == profile.graph.static.total + 10
+
+
 def test_infeasible_limit_exits_with_3_and_names_the_smallest(run, tmp_path: Path) -> None:
     smallest = run("solve", "p.json", "--limit", "min", "--json").json["peak_bytes"]
     result = run("solve", "p.json", "--limit", "60", "-o", "s.json", "--json")
@@ -94,7 +103,8 @@ def test_infeasible_limit_exits_with_3_and_names_the_smallest(run, tmp_path: Pat
         (["solve", "p.json", "--limit", "-5"], 2, "limit '-5' is not usable"),
         (["solve", "p.json", "--limit", "much"], 2, "limit 'much' is not usable"),
         (["solve", "p.json", "--limit", "60%", "--strategy", "magic"], 2, "'magic'"),
-        (["solve", "p.json"], 2, "Missing option"),
+        (["solve", "p.json"], 2, "no limit is given"),
+        (["solve", "p.json", "--limit", "60%", "--activation-limit", "1GiB"], 2, "both memory_limit and"),
         (["solve", "missing.json", "--limit", "60%"], 1, "cannot read missing.json"),
         (["solve", "damaged.json", "--limit", "60%"], 1, "damaged.json is not a rematopt file"),
         (["solve", "foreign.json", "--limit", "60%"], 1, "foreign.json is not a rematopt file"),

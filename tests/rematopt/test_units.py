@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rematopt.errors import InvalidInputError
-from rematopt.units import AboveSmallest, format_bytes, format_seconds, parse_bytes, read_limit
+from rematopt.units import AboveSmallest, format_bytes, format_seconds, parse_bytes, read_limit, read_limits
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,17 @@ def test_what_is_no_limit_is_refused_with_the_ways_to_write_one(limit: object) -
 def test_a_share_above_the_smallest_becomes_bytes_between_both_ends() -> None:
     ends = {"smallest_limit_bytes": 400, "unplanned_peak_bytes": 1000}
     assert [AboveSmallest(s).in_bytes(**ends) for s in (0.0, 0.5, 1.0)] == [400, 700, 1000]
+
+
+@pytest.mark.parametrize(("limit", "found"), [(300, 700), ("50%", 700), ("min+50%", AboveSmallest(0.5))])
+def test_an_activation_limit_comes_on_top_of_static_memory(limit: int | str, found: int | AboveSmallest) -> None:
+    assert read_limits(None, limit, unplanned_peak_bytes=1000, static_bytes=400) == found
+
+
+@pytest.mark.parametrize(("memory", "activations"), [(None, None), (500, 100)])
+def test_exactly_one_limit_is_given(memory: int | None, activations: int | None) -> None:
+    with pytest.raises(InvalidInputError, match=r"memory_limit.*activation_limit"):
+        read_limits(memory, activations, unplanned_peak_bytes=1000, static_bytes=400)
 
 
 def test_sizes_and_times_are_written_with_a_fitting_unit() -> None:
