@@ -24,10 +24,12 @@ from rematopt.records import (
     front_records,
     graph_record,
     infeasible_record,
+    max_batch_record,
     profile_record,
     solve_record,
 )
 from rematopt.schedule import Schedule
+from rematopt.units import parse_bytes, parse_share
 
 app = typer.Typer(
     help="Train a PyTorch model inside a memory limit at the least extra time.",
@@ -208,6 +210,46 @@ def pareto(
         print_json(front_records(graph, front))
     else:
         views.show_front(front, measured)
+
+
+@app.command()
+def max_batch(
+    factory: Factory,
+    limit: Annotated[str, typer.Option("--limit", help='Bytes, or a size: "2GiB".')],
+    set_: Sizes = None,
+    max_overhead: Annotated[
+        str | None, typer.Option(help='Extra time allowed, e.g. "20%"; by default that of one more forward pass.')
+    ] = None,
+    verify: Annotated[bool, typer.Option(help="Profile the batch on the device and run a step of it.")] = True,
+    output: Output = None,
+    optimizer: OptimizerName = "adamw",
+    device: Device = "cpu",
+    strategy: StrategyName = "auto",
+    time_limit: TimeLimit = 10.0,
+    json: AsJson = False,
+) -> None:
+    """Find the largest batch (the factory's argument `batch`) that trains inside a memory limit."""
+    from rematopt.console import note
+    from rematopt.max_batch import Question, Search
+
+    check_target(output)
+    question = Question(
+        factory=factory,
+        sizes=_sizes(set_),
+        limit_bytes=parse_bytes(limit),
+        max_overhead=None if max_overhead is None else parse_share(max_overhead),
+        optimizer=optimizer,
+        device=device,
+        time_limit=time_limit,
+    )
+    search = Search(question, note)
+    plain, ours = (search.largest(name, verify=verify) for name in ("store-all", strategy))
+    if output is not None and ours.schedule is not None:
+        ours.schedule.save(output)
+    if json:
+        print_json(max_batch_record(question, plain, ours))
+    else:
+        views.show_max_batch(question, plain, ours)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rematopt.comparison import Comparison
 from rematopt.front import Front
@@ -11,6 +11,9 @@ from rematopt.profile import Profile
 from rematopt.schedule import Schedule, Status
 from rematopt.solver.result import unplanned
 from rematopt.units import AboveSmallest, read_limits
+
+if TYPE_CHECKING:
+    from rematopt.max_batch import Largest, Question
 
 Record = dict[str, Any]
 
@@ -67,6 +70,23 @@ def front_records(graph: Graph, front: Front) -> list[Record]:
         solve_record(point.schedule) if point.schedule else infeasible_record(graph, point.limit_bytes, smallest)
         for point in front.points
     ]
+
+
+def max_batch_record(question: Question, plain: Largest, ours: Largest) -> Record:
+    """Return the largest batch of a strategy, and that of the unplanned step."""
+    schedule = ours.schedule
+    return {
+        "factory": question.factory,
+        "limit_bytes": question.limit_bytes,
+        "max_overhead": question.max_overhead,
+        "strategy": ours.strategy,
+        "batch": ours.batch,
+        "unplanned_batch": plain.batch,
+        "overhead": schedule.overhead if schedule else None,
+        "gap": schedule.gap if schedule else None,
+        "predicted_peak_bytes": schedule.peak_bytes if schedule else None,
+        "measured_peak_bytes": ours.measured_peak_bytes,
+    }
 
 
 def comparison_record(comparison: Comparison) -> Record:

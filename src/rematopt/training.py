@@ -22,6 +22,7 @@ from rematopt.front import without_limit
 from rematopt.model import device_of, loss_of, random_states_restored
 from rematopt.plot_timeline import Curve
 from rematopt.profile import Profile
+from rematopt.profiler import Rates
 from rematopt.progress import counted, ops_progress
 from rematopt.schedule import Schedule
 
@@ -116,7 +117,7 @@ def make_optimizer(name: str, model: nn.Module, learning_rate: float) -> torch.o
     return _OPTIMIZERS[name]([p for p in model.parameters() if p.requires_grad], lr=learning_rate)
 
 
-def profile_run(run: Run, timing: str = "measured", *, accumulate: bool = False) -> Profile:
+def profile_run(run: Run, timing: str | Rates = "measured", *, accumulate: bool = False) -> Profile:
     """Profile a run, with a bar on stderr if that is a terminal; the options are those of :func:`rematopt.profile`."""
     args, kwargs = run.example
     with ops_progress() as report:

@@ -35,6 +35,23 @@ def parse_bytes(text: str) -> int:
     )
 
 
+def parse_share(text: str) -> float:
+    """Read a share written in percent, ``20%``, or as a number, ``0.2``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is none, or a negative one.
+    """
+    try:
+        share = _percent(text.strip()) if text.strip().endswith("%") else float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < math.inf:
+        raise InvalidInputError(f"cannot read {text!r} as a share; write 20% or 0.2")
+    return share
+
+
 def format_bytes(size: float) -> str:
     """Write a size with a binary unit and three or four digits: ``1.50 GiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

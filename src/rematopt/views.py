@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rematopt.demo import DemoResult
+    from rematopt.max_batch import Largest, Question
 
 
 def show_profile(profile: Profile) -> None:
@@ -84,6 +85,22 @@ def show_comparison(comparison: Comparison, *, identical: bool) -> None:
         "compared to plain": "identical at every step" if identical else "NOT identical",
     }
     print_facts("Training by the schedule", facts)
+
+
+def show_max_batch(question: Question, plain: Largest, ours: Largest) -> None:
+    """Print the largest batch, and that of the unplanned step."""
+    schedule = ours.schedule
+    facts = {
+        "memory limit": format_bytes(question.limit_bytes),
+        "largest batch": str(ours.batch),
+        "without a plan": str(plain.batch),
+    }
+    if plain.batch:
+        facts["gain"] = f"{ours.batch / plain.batch:.2f} times"
+    if schedule is not None:
+        facts["extra time"] = f"{percent(schedule.overhead, sign=True)} of the step (predicted)"
+        facts["peak"] = f"{format_bytes(schedule.peak_bytes)} predicted, {_size(ours.measured_peak_bytes)} measured"
+    print_facts(f"Largest batch of {question.factory}", facts)
 
 
 def show_front(front: Front, measured: Sequence[Comparison]) -> None:
