@@ -11,7 +11,7 @@ from rematopt.errors import InvalidInputError
 from rematopt.graph import Kind, StaticBytes
 from rematopt.profile import Timing
 from rematopt.profiler import profile
-from tests.executor.models import Mixed
+from tests.executor.models import Mixed, examples
 from tests.profiler.test_lowering import Function
 
 
@@ -122,3 +122,11 @@ def test_arguments_must_be_a_tuple(args: object) -> None:
 def test_the_model_must_be_a_module() -> None:
     with pytest.raises(InvalidInputError, match="Module"):
         profile(torch.nn.functional.relu, (torch.randn(3),))  # type: ignore[arg-type]
+
+
+def test_repeating_a_profile_changes_no_size() -> None:
+    model, args = examples()["in_place"]
+    first, second = (profile(model, args).graph for _ in range(2))
+    assert first.data == second.data
+    assert first.static == second.static
+    assert [op.workspace_bytes for op in first.ops] == [op.workspace_bytes for op in second.ops]
