@@ -15,7 +15,7 @@ import typer
 
 from rematopt import views
 from rematopt.artefacts import check_target, load, load_any, save
-from rematopt.console import exit_codes, print_json
+from rematopt.console import exit_codes, note, print_json
 from rematopt.errors import ArtefactError, InfeasibleLimitError, InvalidInputError
 from rematopt.graph import Graph
 from rematopt.profile import Profile
@@ -229,7 +229,6 @@ def max_batch(
     json: AsJson = False,
 ) -> None:
     """Find the largest batch (the factory's argument `batch`) that trains inside a memory limit."""
-    from rematopt.console import note
     from rematopt.max_batch import Question, Search
 
     check_target(output)
@@ -331,6 +330,19 @@ def explain(
         print_json(found.record())
     else:
         show_explanation(found, depth=depth)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder with profiles, schedules, tables (.csv), pictures (.png).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+) -> None:
+    """Gather what lies in a folder into one page that needs nothing else."""
+    from rematopt.report import write_report
+
+    check_target(output)
+    write_report(folder, output)
+    note(f"wrote {output}")
 
 
 @app.command()

@@ -33,7 +33,7 @@ def print_table(title: str, rows: Sequence[Mapping[str, str]]) -> None:
         All with the same keys; values as they are shown.
     """
     columns = list(rows[0]) if rows else []
-    right = {name for name in columns if all(row[name][:1] in _NUMBERS for row in rows)}
+    right = right_aligned(rows)
     if sys.stdout.isatty():
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for name in columns:
@@ -45,6 +45,12 @@ def print_table(title: str, rows: Sequence[Mapping[str, str]]) -> None:
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
     lines = [title, *(_line(row, widths, right) for row in [dict(zip(columns, columns, strict=True)), *rows])]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def right_aligned(rows: Sequence[Mapping[str, str]]) -> set[str]:
+    """Return the columns that hold numbers only."""
+    columns = rows[0] if rows else ()
+    return {name for name in columns if all(row[name][:1] in _NUMBERS for row in rows)}
 
 
 def _line(row: Mapping[str, str], widths: Mapping[str, int], right: set[str]) -> str:

@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 
 def show_profile(profile: Profile) -> None:
     """Print what a profile says as a whole."""
-    print_facts(f"Profile of {profile.graph.signature.model or 'a graph'} on {profile.device}", _facts(profile.graph))
+    print_facts(
+        f"Profile of {profile.graph.signature.model or 'a graph'} on {profile.device}", graph_facts(profile.graph)
+    )
     if profile.graph.estimated:
         note("times are estimates of what the device can do at best; workspaces of ops are unknown and count as 0")
 
 
 def show_graph(graph: Graph) -> None:
     """Print what a graph says as a whole."""
-    print_facts(f"Graph of {graph.signature.model or 'unknown origin'}", _facts(graph))
+    print_facts(f"Graph of {graph.signature.model or 'unknown origin'}", graph_facts(graph))
 
 
-def _facts(graph: Graph) -> dict[str, str]:
+def graph_facts(graph: Graph) -> dict[str, str]:
+    """Return size, time and memory of a graph, as people read them."""
     record = graph_record(graph)
     static = graph.static
     kinds = {
@@ -103,8 +106,8 @@ def show_max_batch(question: Question, plain: Largest, ours: Largest) -> None:
     print_facts(f"Largest batch of {question.factory}", facts)
 
 
-def show_front(front: Front, measured: Sequence[Comparison]) -> None:
-    """Print a row a limit, and the baselines below."""
+def front_rows(front: Front, measured: Sequence[Comparison] = ()) -> list[dict[str, str]]:
+    """Return a row a limit."""
     rows = []
     peaks = {comparison.limit_bytes: comparison for comparison in measured}
     for point in front.points:
@@ -114,7 +117,12 @@ def show_front(front: Front, measured: Sequence[Comparison]) -> None:
             row["measured peak"] = _size(comparison.measured_peak_bytes if comparison else None)
             row["measured time"] = percent(comparison.measured_ratio - 1 if comparison else None, sign=True)
         rows.append(row)
-    print_table("Cheapest schedules by memory limit", rows)
+    return rows
+
+
+def show_front(front: Front, measured: Sequence[Comparison]) -> None:
+    """Print a row a limit, and the baselines below."""
+    print_table("Cheapest schedules by memory limit", front_rows(front, measured))
     print_table(
         "Baselines",
         [
@@ -145,25 +153,36 @@ def inspect_profile(profile: Profile, *, by: str, depth: int, top: int, as_json:
     InvalidInputError
         If ``by`` is neither.
     """
-    if by == "module":
-        frame = profile.to_dataframe("module")
-        frame = frame[frame["depth"] <= depth]
-        names = [("  " * d + (module.rpartition(".")[2] or "(model)")) for module, d in _names(frame)]
-    elif by == "op":
-        frame = profile.to_dataframe("op").nlargest(top, "retained_bytes")
-        names = list(frame["op"])
-    else:
+    if by not in ("module", "op"):
         raise InvalidInputError(f"--by {by!r}: expected module or op")
     if as_json:
+        frame = _module_frame(profile, depth) if by == "module" else _op_frame(profile, top)
         print_json(frame.to_dict(orient="records"))
         return
     show_profile(profile)
-    rows = [{by: name} | _profile_cells(row, by) for name, (_, row) in zip(names, frame.iterrows(), strict=True)]
-    print_table("", rows)
+    print_table("", module_rows(profile, depth) if by == "module" else _op_rows(profile, top))
 
 
-def _names(frame: pd.DataFrame) -> list[tuple[str, int]]:
-    return list(zip(frame["module"], frame["depth"], strict=True))
+def module_rows(profile: Profile, depth: int) -> list[dict[str, str]]:
+    """Return a row a module down to a depth; names are indented by theirs."""
+    return [
+        {"module": "  " * row["depth"] + (row["module"].rpartition(".")[2] or "(model)")}
+        | _profile_cells(row, "module")
+        for _, row in _module_frame(profile, depth).iterrows()
+    ]
+
+
+def _op_rows(profile: Profile, top: int) -> list[dict[str, str]]:
+    return [{"op": row["op"]} | _profile_cells(row, "op") for _, row in _op_frame(profile, top).iterrows()]
+
+
+def _module_frame(profile: Profile, depth: int) -> pd.DataFrame:
+    frame = profile.to_dataframe("module")
+    return frame[frame["depth"] <= depth]
+
+
+def _op_frame(profile: Profile, top: int) -> pd.DataFrame:
+    return profile.to_dataframe("op").nlargest(top, "retained_bytes")
 
 
 def _profile_cells(row: pd.Series, by: str) -> dict[str, str]:
