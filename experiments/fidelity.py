@@ -55,7 +55,7 @@ class Settings:
     """
 
     steps: int = 6
-    time_limit: float = 15.0
+    time_limit: float = 10.0
     optimizer: str = "none"
     accumulate: int = 1
     seed: int = 0

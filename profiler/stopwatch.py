@@ -1,9 +1,9 @@
 """Running single ops on the device: how long one takes, and what it allocates beyond its results.
 
-Every distinct op (target, shapes, strides, dtypes, other arguments) is run once with made-up inputs:
-integers and booleans are zero, which is a valid index everywhere. Nothing but one
-op's inputs, outputs and workspace is in memory at a time. Floats lie between 0 and 1, so that they serve as
-probabilities and as arguments of logarithms and roots.
+Every distinct op (target, shapes, strides, dtypes, other arguments) is run with made-up inputs:
+integers and booleans are zero, which is a valid index everywhere; floats lie between 0 and 1, so that
+they serve as probabilities and as arguments of logarithms and roots. Nothing but one op's inputs, outputs
+and workspace is in memory at a time, and a few copies of small ones.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from rematopt.device import allocations, seconds_of
+from rematopt.profiler.operators import tensors
 
 _log = logging.getLogger(__name__)
 
-WARM_UP_RUNS = 1
+ROUNDS = 2
+"""All ops are timed once after the other, then again: a slow moment of the machine hits one round only."""
+
 MIN_RUNS = 3
-MAX_RUNS = 30
-SECONDS_PER_OP = 0.1
-"""An op is repeated until this much time has gone by, within MIN_RUNS and MAX_RUNS."""
+MAX_RUNS = 20
+SECONDS_PER_OP = 0.06
+"""An op is repeated in a round until this much time has gone by, within MIN_RUNS and MAX_RUNS."""
+
+ROTATED_BYTES = {"cpu": 8 * 2**20, "cuda": 128 * 2**20}
+"""Inputs and results of the runs take turns within this much memory: in a step they rarely are in a core's cache."""
+
+MAX_COPIES = 8
 
 Progress = Callable[[int, int, str], None]
 """Called with the number of ops done, their total, and the name of the next."""
@@ -42,7 +50,7 @@ class OpCost:
     Parameters
     ----------
     seconds : float
-        Median over the runs.
+        Median over the runs of all rounds.
     workspace_bytes : int
         Bytes held at its peak beyond its results.
     """
@@ -73,19 +81,22 @@ def op_costs(nodes: Iterable[Node], device: torch.device, progress: Progress | N
     for node in nodes:
         if isinstance(node.target, OpOverload):
             alike.setdefault(op_key(node), []).append(node)
-    seconds: dict[str, float] = {}
+    times: dict[str, list[float]] = {key: [] for key in alike}
     with torch.no_grad(), _disable_current_modes():
-        for i, (key, group) in enumerate(alike.items()):
+        for done, (key, group) in enumerate(list(alike.items()) * ROUNDS):
             if progress is not None:
-                progress(i, len(alike), group[0].name)
+                progress(done, len(alike) * ROUNDS, group[0].name)
+            if key not in times:
+                continue
             try:
-                seconds[key] = _median_seconds(_example_call(group[0]), device)
+                times[key] += _run_times(group[0], device)
             except (RuntimeError, IndexError, ValueError) as error:
                 _log.info("%s cannot be run with made-up inputs: %s", group[0].name, error)
-        found = allocations((_example_call(alike[key][0]) for key in seconds), device)
+                del times[key]
+        found = allocations((_example_call(alike[key][0]) for key in times), device)
     return {
-        node: OpCost(seconds[key], max(0, allocation.peak_bytes - allocation.result_bytes))
-        for key, allocation in zip(seconds, found, strict=True)
+        node: OpCost(median(times[key]), max(0, allocation.peak_bytes - allocation.result_bytes))
+        for key, allocation in zip(times, found, strict=True)
         for node in alike[key]
     }
 
@@ -96,13 +107,27 @@ def _example_call(node: Node) -> Callable[[], Any]:
     return lambda: node.target(*args, **kwargs)  # type: ignore[operator]
 
 
-def _median_seconds(run: Callable[[], Any], device: torch.device) -> float:
-    for _ in range(WARM_UP_RUNS):
-        run()
+def _run_times(node: Node, device: torch.device) -> list[float]:
+    """Times of one round; one run of each copy warms up."""
+    calls = [_example_call(node)]
+    held = sum(t.untyped_storage().nbytes() for t in tensors(map_arg((node.args, node.kwargs), _value)))
+    held += sum(t.untyped_storage().nbytes() for t in tensors(_value(node)) if t.layout is torch.strided)
+    copies = ROTATED_BYTES.get(device.type, 0) // max(1, held)
+    calls += [_example_call(node) for _ in range(min(MAX_COPIES, copies) - 1)]
+    results = [call() for call in calls]
     times: list[float] = []
+
+    def run() -> None:
+        at = len(times) % len(calls)
+        results[at] = calls[at]()
+
     while len(times) < MIN_RUNS or (sum(times) < SECONDS_PER_OP and len(times) < MAX_RUNS):
         times.append(seconds_of(run, device))
-    return median(times)
+    return times
+
+
+def _value(node: Node) -> Any:
+    return node.meta.get("val")
 
 
 def op_key(node: Node) -> str:

@@ -55,6 +55,12 @@ class Profile:
             f"{format_seconds(graph.seconds)} a step, {format_bytes(graph.static.total)} static, {self.device})"
         )
 
+    @property
+    def modelled_ops(self) -> int:
+        """Number of ops whose time was inferred from others', since they could not be run by themselves."""
+        pairs = zip(self.graph.ops, self.timings, strict=True)
+        return sum(op.seconds > 0 and timing is Timing.MODELLED for op, timing in pairs)
+
     def to_dataframe(self, by: Literal["op", "module"] = "op") -> pd.DataFrame:
         """Tabulate times and sizes, a row an op or a module (see :mod:`rematopt.frames`).
 

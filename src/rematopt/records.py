@@ -118,4 +118,9 @@ def graph_record(graph: Graph) -> Record:
 
 def profile_record(profile: Profile) -> Record:
     """Return what a profile says as a whole."""
-    return {**graph_record(profile.graph), "device": profile.device, "versions": dict(profile.versions)}
+    return {
+        **graph_record(profile.graph),
+        "modelled_ops": profile.modelled_ops,
+        "device": profile.device,
+        "versions": dict(profile.versions),
+    }

@@ -29,6 +29,8 @@ def show_profile(profile: Profile) -> None:
     )
     if profile.graph.estimated:
         note("times are estimates of what the device can do at best; workspaces of ops are unknown and count as 0")
+    elif profile.modelled_ops:
+        note(f"the time of {profile.modelled_ops} ops is inferred from the others; they cannot be run by themselves")
 
 
 def show_graph(graph: Graph) -> None:

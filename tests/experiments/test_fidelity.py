@@ -6,6 +6,7 @@ from pathlib import Path
 
 from experiments.fidelity import SHARES, Settings, fidelity, summary
 from experiments.overhead import overhead
+from experiments.repeat import repeat
 from rematopt.schedule import Schedule
 
 SIZES = {"batch": 512, "width": 32, "depth": 2}
@@ -41,3 +42,10 @@ def test_fidelity_keeps_limits_and_numbers(tmp_path: Path) -> None:
 def test_overhead_times_both() -> None:
     record = overhead("mlp", SIZES, rounds=2)
     assert min(record["store_all_seconds"], record["aot_eager_seconds"]) > 0
+
+
+def test_repeated_profiles_have_the_same_sizes() -> None:
+    record = repeat("mlp", SIZES, profiles=2)
+    assert record["sizes_changed"] == 0
+    assert record["long_ops"] > 0
+    assert 0 <= record["median_change"] <= record["worst_change"]

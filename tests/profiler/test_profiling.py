@@ -11,6 +11,8 @@ from rematopt.errors import InvalidInputError
 from rematopt.graph import Kind, StaticBytes
 from rematopt.profile import Timing
 from rematopt.profiler import profile
+from rematopt.profiler.capture import capture
+from rematopt.profiler.lowering import lower
 from tests.executor.models import Mixed, examples
 from tests.profiler.test_lowering import Function
 
@@ -31,7 +33,8 @@ def test_each_distinct_op_is_measured_once() -> None:
     calls: list[tuple[int, int, str]] = []
     model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(10)))
     profile(model, (torch.randn(4, 8),), progress=lambda *step: calls.append(step))
-    assert len(calls) == calls[0][1] <= 6
+    assert len(calls) == calls[0][1] <= 6 * stopwatch.ROUNDS
+    assert len({name for _, _, name in calls}) == len(calls) / stopwatch.ROUNDS
 
 
 def test_workspace_is_what_an_op_allocates_beyond_its_results() -> None:
@@ -122,6 +125,32 @@ def test_arguments_must_be_a_tuple(args: object) -> None:
 def test_the_model_must_be_a_module() -> None:
     with pytest.raises(InvalidInputError, match="Module"):
         profile(torch.nn.functional.relu, (torch.randn(3),))  # type: ignore[arg-type]
+
+
+def test_small_inputs_take_turns_and_large_ones_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    original = stopwatch._example_call
+    monkeypatch.setattr(stopwatch, "_example_call", lambda node: (made.append(node), original(node))[1])
+    model, device = nn.Tanh(), torch.device("cpu")
+    counts = []
+    for rows in (256, 2**22):
+        lowered = lower(capture(model, (torch.randn(rows, requires_grad=True),)))
+        (node,) = (n for n in lowered.nodes if n is not None and "tanh.default" in str(n.target))
+        made.clear()
+        stopwatch.op_costs([node], device)
+        counts.append(len(made))
+    apart = 1  # allocations are watched in a run of its own
+    assert counts == [stopwatch.ROUNDS * stopwatch.MAX_COPIES + apart, stopwatch.ROUNDS + apart]
+
+
+def test_a_slow_moment_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times of all rounds together have a median."""
+    rounds = iter([[9.0, 9.0, 9.0], [1.0, 1.0, 1.0, 1.0]])
+    monkeypatch.setattr(stopwatch, "_run_times", lambda _node, _device: next(rounds))
+    lowered = lower(capture(nn.Tanh(), (torch.randn(3, requires_grad=True),)))
+    nodes = [n for n in lowered.nodes if n is not None and "tanh.default" in str(n.target)]
+    (cost,) = stopwatch.op_costs(nodes, torch.device("cpu")).values()
+    assert cost.seconds == 1.0
 
 
 def test_repeating_a_profile_changes_no_size() -> None:
