@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint experiments clean
 
 demo: $(INSTALLED)
 	$(BIN)/rematopt demo --out out
@@ -18,6 +18,11 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Half an hour on two cores: the comparison with other methods, and the README's figure and table of it.
+experiments: $(INSTALLED)
+	$(BIN)/python -m experiments.pareto -o out/experiments
+	$(BIN)/python -m experiments.publish out/experiments
 
 clean:
 	rm -rf .venv build dist out

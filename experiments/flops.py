@@ -8,7 +8,8 @@ from typing import Any
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims.rng_prims import run_and_save_rng_state
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+
+from rematopt.profiler.roofline import count_flops
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -38,9 +39,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if at is not None:
                 op, inputs = args[at], args[at + 1 :]
                 output = result[1] if func is run_and_save_rng_state else result
-        count = flop_registry.get(getattr(op, "overloadpacket", None))
-        if count is not None:
-            self.total += int(count(*inputs, **kwargs, out_val=output))
+        self.total += count_flops(op, inputs, kwargs, output)
         return result
 
 

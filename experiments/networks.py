@@ -22,7 +22,7 @@ NETWORKS: dict[str, Sizes] = {
 """Name in the zoo, and its sizes."""
 
 SMALL: dict[str, Sizes] = {
-    "mlp": {"batch": 256, "width": 32, "depth": 2},
+    "mlp": {"batch": 256, "width": 32, "depth": 3},
     "unet": {"batch": 1, "resolution": 32, "width": 4, "depth": 2},
 }
 """For trying the experiments in seconds."""

@@ -8,6 +8,7 @@ nearly right. Sizes do not depend on any of this. Workspaces are unknown and cou
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,15 +34,20 @@ _RUNS = 3
 
 
 def flops_of(node: Node) -> int:
-    """Floating point operations by PyTorch's own formulas; 0 for operators without one."""
-    packet = getattr(node.target, "overloadpacket", None)
+    """Floating point operations of a node; see :func:`count_flops`."""
     args, kwargs = _values(node)
+    return count_flops(node.target, args, kwargs, node.meta.get("val"))
+
+
+def count_flops(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> int:
+    """Floating point operations of a call by PyTorch's own formulas; 0 for operators without one."""
+    packet = getattr(op, "overloadpacket", None)
     if packet is aten._scaled_dot_product_flash_attention_for_cpu:
         return int(sdpa_flop_count(*(t.shape for t in args[:3])))  # type: ignore[no-untyped-call]
     if packet is aten._scaled_dot_product_flash_attention_for_cpu_backward:
         return int(sdpa_backward_flop_count(*(t.shape for t in args[:4])))  # type: ignore[no-untyped-call]
     count = flop_registry.get(packet)
-    return int(count(*args, **kwargs, out_val=node.meta.get("val"))) if count is not None else 0
+    return int(count(*args, **kwargs, out_val=output)) if count is not None else 0
 
 
 def bytes_of(node: Node) -> int:

@@ -19,13 +19,17 @@ UNET = {"batch": 1, "resolution": 16, "width": 4, "depth": 2}
 GPT2 = {"batch": 2, "sequence": 16, "layers": 2, "width": 16}
 
 
-def run(name: str) -> Run:
-    return prepare(f"zoo:{name}", UNET if name == "unet" else GPT2, optimizer="none")
+MLP = {"batch": 8, "width": 8, "depth": 3}
+
+
+def run(name: str, dropout: float = 0.0) -> Run:
+    sizes = GPT2 if name == "gpt2" else MLP | {"dropout": dropout}
+    return prepare(f"zoo:{name}", sizes, optimizer="none")
 
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if name != "inductor budget"])
 def test_gradients_are_those_of_the_plain_model_and_restore_gives_it_back(name: str) -> None:
-    model = "gpt2" if name == "gradient_checkpointing_enable" else "unet"
+    model = "gpt2" if name == "gradient_checkpointing_enable" else "mlp"
     plain = numbers_of_step(run(model), 0)
     setting = BASELINES[name].settings(run(model).model)[0]
     prepared = run(model)
@@ -41,7 +45,7 @@ def test_gradients_are_those_of_the_plain_model_and_restore_gives_it_back(name: 
 
 def test_recomputation_costs_operations_and_a_schedule_counts_too() -> None:
     def flops(method, setting):
-        prepared = run("gpt2")
+        prepared = run("mlp")
         method.prepare(prepared.model, setting)
         args, kwargs = prepared.example
 
@@ -54,15 +58,15 @@ def test_recomputation_costs_operations_and_a_schedule_counts_too() -> None:
     plain = flops(PLAIN, "")
     assert flops(BASELINES["aot_eager"], "") == plain
     assert flops(BASELINES["checkpoint blocks"], "") > plain
-    profile = profile_run(run("gpt2"))
+    profile = profile_run(run("mlp"))
     everything = planned("chen-sqrt", profile, [], time_limit=1)
     runs = everything.schedules[""].runs
     assert flops(everything, "") == sum(profile.graph.ops[i].flops for i in runs) > plain
 
 
 def test_dropout_under_a_budget_is_called_wrong() -> None:
-    plain = numbers_of_step(run("gpt2"), 0)
-    prepared = run("gpt2")
+    plain = numbers_of_step(run("mlp", dropout=0.5), 0)
+    prepared = run("mlp", dropout=0.5)
     BASELINES["memory budget"].prepare(prepared.model, "0")
     assert verdict(numbers_of_step(prepared, 0), [plain]) == "wrong"
 
@@ -117,8 +121,8 @@ def test_summary_counts_dominance_and_leaves_wrong_gradients_out() -> None:
 
 
 def test_other_numbers_are_told_apart() -> None:
-    plain = numbers_of_step(run("unet"), 0)
-    changed = run("unet")
+    plain = numbers_of_step(run("mlp"), 0)
+    changed = run("mlp")
     with torch.no_grad():
         next(changed.model.parameters()).mul_(1 + 1e-6)
     assert verdict(numbers_of_step(changed, 0), [plain]) == "close"

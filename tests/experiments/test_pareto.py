@@ -10,7 +10,8 @@ import pytest
 
 from experiments.networks import NETWORKS, SMALL
 from experiments.pareto import Settings, main, rows, side_by_side, summary_rows, verdict, write
-from rematopt.errors import InvalidInputError
+from experiments.publish import BEGIN, END, publish
+from rematopt.errors import ArtefactError, InvalidInputError
 from rematopt.zoo import MODELS
 
 FIELDS = {"model", "method", "setting", "measured_peak_bytes", "measured_ratio", "recomputed_flops", "gradients"}
@@ -37,6 +38,22 @@ def test_methods_side_by_side(tmp_path: Path) -> None:
     assert len(rows(records)) == len(records)
     assert "dominated by no other" in verdict(records)
     assert [row["method"] for row in summary_rows(records)] == ["plain", "aot_eager", "checkpoint blocks", "chen-sqrt"]
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    publish(records, readme, tmp_path, model="mlp")
+    text = readme.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| checkpoint blocks | 1 | 1 |" in text
+    assert (tmp_path / "pareto-mlp.png").exists()
+    publish(records, readme, tmp_path, model="mlp")
+    assert readme.read_text() == text
+    with pytest.raises(ArtefactError, match="no rows of gpt2"):
+        publish(records, readme, tmp_path)
+    readme.write_text("no marks")
+    with pytest.raises(ArtefactError, match="lacks the lines"):
+        publish(records, readme, tmp_path, model="mlp")
 
 
 def test_networks_are_in_the_zoo_and_names_are_checked() -> None:
