@@ -135,8 +135,9 @@ def pareto(
 ) -> Front:
     """Solve a sweep of memory limits.
 
-    Each schedule is the cheapest one found for *any* of the limits up to its own, and each bound the
-    largest one proved for any limit from its own on, so that neither curve can bend the wrong way.
+    Each schedule is the cheapest one found for *any* of the limits that fits its own, and each bound the
+    largest one proved for any limit from its own on, so that no curve can bend the wrong way: a lower
+    limit never gives a shorter step or a higher peak.
 
     Parameters
     ----------
@@ -175,14 +176,12 @@ def pareto(
 def consistent(points: Iterable[Point]) -> tuple[Point, ...]:
     """Order points by limit and let each use the schedules and bounds of the others.
 
-    A schedule fits every higher limit, too; a bound holds for every lower limit, too.
+    Each gets the cheapest schedule that fits it, of equally cheap ones that with the smallest peak; so
+    neither time nor peak bends the wrong way along the limits. A bound holds for every lower limit, too.
     """
     ordered = sorted(points, key=lambda point: point.limit_bytes)
-    schedules: list[Schedule | None] = []
-    best: Schedule | None = None
-    for point in ordered:
-        best = _cheaper(best, point)
-        schedules.append(best)
+    found = [point.schedule for point in ordered if point.schedule is not None]
+    schedules = [_cheapest(found, point) for point in ordered]
     bound = 0.0
     for i in reversed(range(len(schedules))):
         if (own := schedules[i]) is not None:
@@ -194,15 +193,15 @@ def consistent(points: Iterable[Point]) -> tuple[Point, ...]:
     return tuple(Point(limit_bytes=point.limit_bytes, schedule=schedule) for point, schedule in pairs)
 
 
-def _cheaper(lower: Schedule | None, point: Point) -> Schedule | None:
-    """Return the cheaper one of the point's schedule and one for a lower limit, as a schedule for the point's limit."""
+def _cheapest(found: Sequence[Schedule], point: Point) -> Schedule | None:
+    """Return the cheapest schedule that fits the point, as a schedule for its limit."""
+    fitting = [schedule for schedule in found if schedule.peak_bytes <= point.limit_bytes]
     own = point.schedule
-    if lower is None or (own is not None and own.seconds <= lower.seconds):
+    best = min(fitting, key=lambda schedule: (schedule.seconds, schedule.peak_bytes), default=None)
+    if best is None or best is own:
         return own
-    bound = own.bound_seconds if own is not None else lower.unplanned_seconds
-    return replace(
-        lower, limit_bytes=point.limit_bytes, bound_seconds=min(bound, lower.seconds), status=Status.FEASIBLE
-    )
+    bound = own.bound_seconds if own is not None else best.unplanned_seconds
+    return replace(best, limit_bytes=point.limit_bytes, bound_seconds=min(bound, best.seconds), status=Status.FEASIBLE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,6 +61,19 @@ def test_a_cheaper_schedule_serves_higher_limits_and_bounds_serve_lower_ones(pro
     assert high.schedule.peak_bytes == 200
 
 
+def test_a_schedule_found_for_a_higher_limit_serves_the_lower_one_that_it_fits(profile: Profile) -> None:
+    schedule = solve(profile, 0.9, strategy="greedy")
+    better = point(schedule, 300, 17.0, 16.0)
+    assert better.schedule is not None
+    better = replace(better, schedule=replace(better.schedule, peak_bytes=150))
+    equal = point(schedule, 400, 17.0, 16.0)
+    worse = point(schedule, 200, 18.0, 16.5)
+    found = [p.schedule for p in consistent([worse, better, equal, Point(limit_bytes=160, schedule=None)])]
+    assert [s and s.peak_bytes for s in found] == [150] * 4
+    assert [s and s.limit_bytes for s in found] == [160, 200, 300, 400]
+    assert [s and s.seconds for s in found] == [17.0] * 4
+
+
 def test_a_bound_that_meets_a_schedule_proves_it(profile: Profile) -> None:
     schedule = solve(profile, 0.9, strategy="greedy")
     low, high = consistent([point(schedule, 100, 18.0, 17.0), point(schedule, 200, 18.0, 18.0)])
