@@ -1,4 +1,12 @@
-"""What surrounds the forward and backward pass of a step: static memory and the optimizer's own step."""
+"""What surrounds the forward and backward pass of a step: static memory and the optimizer's own step.
+
+Autograd stores the gradients of a compiled backward pass when that has returned all of them, so where
+gradients are there already, all are alive twice; plain PyTorch adds each as it comes. Adding them inside
+the backward pass would save that but not be the same. A parameter that is used elsewhere, too, or by
+another call, gets the sum of its new gradients added at once: other bits. Hooks on the parameter would
+see nothing, and those of distributed training, which sit on autograd's nodes, cannot even be asked for.
+So it is counted.
+"""
 
 from __future__ import annotations
 

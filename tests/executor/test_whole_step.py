@@ -71,6 +71,20 @@ def test_a_limit_below_the_optimizers_step_names_it() -> None:
     assert solve(loop, "min", time_limit=2).peak_bytes < caught.value.smallest_limit_bytes
 
 
+def test_accumulated_gradients_are_alive_twice_as_predicted() -> None:
+    """Plain PyTorch adds each gradient as it comes; a compiled backward hands over all at its end."""
+    torch.manual_seed(0)
+    model, args = nn.Sequential(*(nn.Linear(128, 128) for _ in range(8))), (torch.randn(2, 128),)
+    weights = sum(p.numel() * 4 for p in model.parameters())
+    plain = measure(model, args, accumulate=True, repeats=1)
+    schedule = solve(profile(model, args, accumulate=True), "min", time_limit=2)
+    apply(model, schedule, on_mismatch="error")
+    planned = measure(model, args, accumulate=True, repeats=1)
+    assert 2 * weights < plain.peak_bytes < 2.3 * weights
+    assert 3 * weights < planned.peak_bytes < 3.1 * weights
+    assert planned.peak_bytes == pytest.approx(schedule.peak_bytes, rel=0.001)
+
+
 def test_gradients_that_are_present_count_without_being_asked() -> None:
     model, args = example(16)
     fresh = profile(model, args).graph

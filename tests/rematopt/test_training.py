@@ -72,13 +72,25 @@ def test_commands_profile_solve_train(
         return capsys.readouterr().out
 
     with pytest.raises(SystemExit, match="0"):
-        run("profile", "model.py:make", "-o", "p.json", "--set", "batch=96")
+        run("profile", "model.py:make", "-o", "p.json", "--set", "batch=96", "--accumulate")
     assert Profile.load("p.json").graph.signature.arguments[0] == "args[0] float32[96, 64]"
     with pytest.raises(SystemExit, match="0"):
         run("solve", "p.json", "--limit", "min", "-o", "s.json", "--time-limit", "2")
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):
-        run("train", "model.py:make", "--schedule", "s.json", "--steps", "3", "--set", "batch=96", "--json")
+        run(
+            "train",
+            "model.py:make",
+            "--schedule",
+            "s.json",
+            "--steps",
+            "3",
+            "--accumulate",
+            "2",
+            "--set",
+            "batch=96",
+            "--json",
+        )
     record = json.loads(capsys.readouterr().out)
     assert record["measured_peak_bytes"] <= record["limit_bytes"] == Schedule.load("s.json").limit_bytes
     assert len(record["losses"]) == 3
