@@ -22,7 +22,7 @@ from rematopt.executor.random_state import replay_random, save_random_state
 from rematopt.graph import Recompute
 from rematopt.profiler.lowering import Lowered
 from rematopt.profiler.normalise import comes_again, recomputation
-from rematopt.profiler.operators import is_getitem, is_tangent
+from rematopt.profiler.operators import is_getitem, is_tangent, tensors
 from rematopt.schedule import Compute, Free, Step
 
 
@@ -106,8 +106,9 @@ class Replay:
         """An op without a node; only the saving of a random state that is used again becomes code."""
         if op in self._needed_states:
             (state,) = self._lowered.graph.ops[op].outputs
-            saved = into.call(save_random_state, (self._lowered.device,), {})
-            size = save_random_state(self._lowered.device).numel()
+            device = self._draws_on(next(i for i, at in self._lowered.states.items() if at == op))
+            saved = into.call(save_random_state, (device,), {})
+            size = save_random_state(device).numel()
             saved.meta["val"] = fake_integers(self._lowered.joint.module, size, torch.uint8)
             into.values[state] = saved
 
@@ -130,8 +131,14 @@ class Replay:
         args, kwargs = map_arg((args, kwargs), lambda n: self._value(into, n))
         if again and self._lowered.graph.ops[op].recompute is Recompute.RANDOM:
             (saved,) = self._lowered.graph.ops[self._lowered.states[op]].outputs
-            return replay_random, (self._lowered.device, into.find(saved), target, *args), kwargs
+            return replay_random, (self._draws_on(op), into.find(saved), target, *args), kwargs
         return target, args, kwargs
+
+    def _draws_on(self, op: int) -> torch.device:
+        """Where a random op runs: its generator is that device's, whatever the rest of the model runs on."""
+        node = self._lowered.nodes[op]
+        assert node is not None
+        return tensors(node.meta["val"])[0].device
 
     def _bind(self, into: Pass, op: int, node: Node, new: Node, fresh: Sequence[int]) -> None:
         """Make the results of a run the current values, except where an older copy is still alive."""

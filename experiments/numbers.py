@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils._pytree import tree_leaves
 
-from rematopt.model import random_states_restored, run_backward
+from rematopt.model import device_of, random_states_restored, run_backward
 from rematopt.training import Run
 
 CLOSE = 1e-3
@@ -47,12 +47,18 @@ def numbers_of_step(run: Run, seed: int, *, micro_batches: int = 1) -> Numbers:
         for _ in range(micro_batches):
             output = run.model(*args, **kwargs)
             run_backward(output)
-        state = torch.get_rng_state()
+        state = random_state(run)
     return Numbers(
         outputs=tuple(leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)),
         gradients=tuple(p.grad.clone() for p in run.model.parameters() if p.grad is not None),
-        state=(*(buffer.clone() for buffer in run.model.buffers()), state),
+        state=(*(buffer.clone() for buffer in run.model.buffers()), *state),
     )
+
+
+def random_state(run: Run) -> tuple[torch.Tensor, ...]:
+    """State of the CPU's generator, and of the GPU's where the run is on one."""
+    device = device_of(run.model, *run.example)
+    return (torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []))
 
 
 def same(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> bool:

@@ -108,7 +108,7 @@ class _Builder:
     readers: dict[Node, list[int]] = field(default_factory=dict)
 
     def add_data(self, tensor: torch.Tensor, kind: Kind) -> int:
-        size = storage_bytes(tensor) if tensor.device.type == self.device.type else 0
+        size = storage_bytes(tensor) if tensor.device == self.device else 0
         self.data.append(Data(bytes=size, producer=len(self.ops), kind=kind, label=label(tensor)))
         self.data_at[storage_key(tensor)] = len(self.data) - 1
         return len(self.data) - 1

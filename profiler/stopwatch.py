@@ -82,7 +82,8 @@ def op_costs(nodes: Iterable[Node], device: torch.device, progress: Progress | N
         if isinstance(node.target, OpOverload):
             alike.setdefault(op_key(node), []).append(node)
     times: dict[str, list[float]] = {key: [] for key in alike}
-    with torch.no_grad(), _disable_current_modes():
+    # The caller's autocast is in the graph already; it must not cast the arguments of single ops.
+    with torch.no_grad(), _disable_current_modes(), torch._C._DisableAutocast():
         for done, (key, group) in enumerate(list(alike.items()) * ROUNDS):
             if progress is not None:
                 progress(done, len(alike) * ROUNDS, group[0].name)

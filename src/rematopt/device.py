@@ -24,7 +24,11 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 def allocated_bytes(size: int, device: torch.device) -> int:
-    """Bytes that the allocator of ``device`` hands out for a request of ``size`` bytes."""
+    """Bytes that the allocator of ``device`` hands out for a request of ``size`` bytes.
+
+    On CUDA what a block has too much is not always split off: one of more than 1 MiB may be up to 1 MiB
+    larger than this, which depends on what was freed before (see :mod:`rematopt.allocator`).
+    """
     if device.type == "cuda":
         return -(-size // _CUDA_BLOCK_BYTES) * _CUDA_BLOCK_BYTES
     return size
@@ -62,7 +66,7 @@ def _cuda_allocations(calls: Iterable[Callable[[], Any]], device: torch.device) 
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-        size = _storage_bytes(call())
+        size = _storage_bytes(call(), device)
         torch.cuda.synchronize(device)
         found.append(Allocation(torch.cuda.max_memory_allocated(device) - before, size))
     return found
@@ -74,16 +78,16 @@ def _cpu_allocations(calls: Iterable[Callable[[], Any]]) -> list[Allocation]:
         for call in calls:
             with record_function(_MARK):
                 value = call()
-            sizes.append(_storage_bytes(value))
+            sizes.append(_storage_bytes(value, torch.device("cpu")))
             del value
     return [Allocation(peak, size) for peak, size in zip(_peaks(record), sizes, strict=True)]
 
 
-def _storage_bytes(value: Any) -> int:
+def _storage_bytes(value: Any, device: torch.device) -> int:
     found = {
         t.untyped_storage()._cdata: allocated_bytes(t.untyped_storage().nbytes(), t.device)
         for t in tree_leaves(value)
-        if isinstance(t, torch.Tensor) and t.layout is torch.strided
+        if isinstance(t, torch.Tensor) and t.layout is torch.strided and t.device == device
     }
     return sum(found.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -30,9 +31,11 @@ def random_states_restored() -> Iterator[None]:
 
 
 def device_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
-    """Where the step runs: the device of the first parameter, buffer or tensor argument."""
-    found = [*model.parameters(), *model.buffers(), *tensors_in((args, kwargs))]
-    return found[0].device if found else torch.device("cpu")
+    """Where the step runs: the device that holds most bytes of parameters, buffers and tensor arguments."""
+    sizes: Counter[torch.device] = Counter()
+    for tensor in (*model.parameters(), *model.buffers(), *tensors_in((args, kwargs))):
+        sizes[tensor.device] += tensor.numel() * tensor.itemsize
+    return max(sizes, key=lambda device: sizes[device], default=torch.device("cpu"))
 
 
 def static_bytes(

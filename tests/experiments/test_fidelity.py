@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+import torch
+
+from experiments import gpu_check
 from experiments.fidelity import SHARES, Settings, fidelity, summary
 from experiments.overhead import overhead
 from experiments.repeat import repeat
+from rematopt.errors import InvalidInputError
 from rematopt.schedule import Schedule
 
 SIZES = {"batch": 512, "width": 32, "depth": 2}
@@ -49,3 +55,17 @@ def test_repeated_profiles_have_the_same_sizes() -> None:
     assert record["sizes_changed"] == 0
     assert record["long_ops"] > 0
     assert 0 <= record["median_change"] <= record["worst_change"]
+
+
+def test_the_check_of_a_gpu_can_be_rehearsed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu_check.main(output=tmp_path, models="mlp", device="cpu", small=True, minutes=1.0, json=True)
+    records = json.loads(capsys.readouterr().out)
+    assert records == json.loads((tmp_path / "gpu_check.json").read_text())
+    assert len((tmp_path / "gpu_check.csv").read_text().splitlines()) == 1 + len(gpu_check.LIMITS) == 1 + len(records)
+    assert all(record["identical"] and record["predicted_reserved_bytes"] > 0 for record in records)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_a_missing_gpu_is_named_with_the_rehearsal() -> None:
+    with pytest.raises(InvalidInputError, match="--device cpu --small"):
+        gpu_check.check_device("cuda")

@@ -159,3 +159,23 @@ def test_repeating_a_profile_changes_no_size() -> None:
     assert first.data == second.data
     assert first.static == second.static
     assert [op.workspace_bytes for op in first.ops] == [op.workspace_bytes for op in second.ops]
+
+
+class PartlyCast(nn.Module):
+    """A product in float32 inside a call under autocast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):
+            return self.inner(x).sum()
+
+
+def test_autocast_around_the_profile_does_not_cast_the_arguments_of_single_ops() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = profile(PartlyCast(), (torch.randn(256, 64),))
+    forward = next(op for op in found.graph.ops if op.target == "aten.addmm.default")
+    assert found.graph.data[forward.outputs[0]].label == "f32[256, 64]"
+    assert forward.workspace_bytes == 0
