@@ -204,6 +204,8 @@ def main(
     models: Annotated[str, typer.Option(help="Names, separated by commas; NAME:bf16 for autocast.")] = ",".join(ORDER),
     device: Annotated[str, typer.Option(help="Where to run; cpu to rehearse.")] = "cuda",
     small: Annotated[bool, typer.Option("--small", help="Tiny sizes.")] = False,
+    steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = 6,
+    time_limit: Annotated[float, typer.Option(help="Seconds for each solve.")] = 5.0,
     minutes: Annotated[float, typer.Option(help="Begin no model that would not end within them.")] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -213,7 +215,7 @@ def main(
     if unknown := [name for name in names if name.partition(":")[0] not in MODELS]:
         raise InvalidInputError(f"the zoo has no {unknown[0]!r}; it has {', '.join(MODELS)}")
     folder = make_folder(output)
-    settings = Settings(device=device, small=small, minutes=minutes)
+    settings = Settings(device=device, small=small, steps=steps, time_limit=time_limit, minutes=minutes)
     records = [record for found in records_of(names, settings) for record in found]
     write_atomically(folder / "gpu_check.json", msgspec.json.encode(records) + b"\n")
     write_atomically(folder / "gpu_check.csv", pd.DataFrame(records).to_csv(index=False).encode())

@@ -284,7 +284,7 @@ def _primal_bytes(roles: Roles) -> int:
 
 def _gradient_bytes(roles: Roles) -> int:
     primals = [p.meta["val"] for _, p in roles.gradient_of]
-    return sum(allocated_bytes(t.numel() * t.itemsize, t.device) for t in primals if t.device.type == roles.device.type)
+    return sum(allocated_bytes(t.numel() * t.itemsize, t.device) for t in primals if t.device == roles.device)
 
 
 def _add_accumulation(builder: _Builder) -> None:

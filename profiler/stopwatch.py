@@ -39,6 +39,9 @@ ROTATED_BYTES = {"cpu": 8 * 2**20, "cuda": 128 * 2**20}
 
 MAX_COPIES = 8
 
+DRAWN = 2**16
+"""Random numbers drawn for an input; a larger one repeats them."""
+
 Progress = Callable[[int, int, str], None]
 """Called with the number of ops done, their total, and the name of the next."""
 
@@ -157,6 +160,18 @@ def _example(value: Any) -> Any:
     if 0 in value.shape:
         span = 0
     real = value.dtype.is_floating_point or value.dtype.is_complex
-    make = torch.rand if real and value.dtype.itemsize > 1 else torch.zeros
+    make = _random if real and value.dtype.itemsize > 1 else torch.zeros
     storage = make(span, dtype=value.dtype, device=value.device)
     return storage.as_strided(value.shape, value.stride())
+
+
+def _random(size: int, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Random numbers that repeat, since copying them is much faster than drawing them."""
+    drawn = torch.rand(min(size, DRAWN), dtype=dtype, device=device)
+    if size <= DRAWN:
+        return drawn
+    filled = torch.empty(size, dtype=dtype, device=device)
+    whole = size // DRAWN * DRAWN
+    filled[:whole].view(-1, DRAWN).copy_(drawn)
+    filled[whole:].copy_(drawn[: size - whole])
+    return filled

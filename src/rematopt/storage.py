@@ -19,7 +19,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 class StorageCounter:
-    """Adds up storages of one kind of device, each once.
+    """Adds up storages of one device, each once.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class StorageCounter:
         """Bytes of the storages of ``tensors`` that were not counted before."""
         total = 0
         for tensor in tensors:
-            if tensor is None or tensor.device.type != self.device.type:
+            if tensor is None or tensor.device != self.device:
                 continue
             parts = [tensor.indices(), tensor.values()] if tensor.layout is torch.sparse_coo else [tensor]
             for part in (p.detach() for p in parts):
@@ -81,7 +81,7 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _add(self, tensor: torch.Tensor) -> None:
-        if tensor.layout is not torch.strided or tensor.device.type != self._device.type:
+        if tensor.layout is not torch.strided or tensor.device != self._device:
             return
         storage = tensor.untyped_storage()
         key = storage._cdata

@@ -58,7 +58,7 @@ def test_repeated_profiles_have_the_same_sizes() -> None:
 
 
 def test_the_check_of_a_gpu_can_be_rehearsed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpu_check.main(output=tmp_path, models="mlp", device="cpu", small=True, minutes=1.0, json=True)
+    gpu_check.main(tmp_path, models="mlp", device="cpu", small=True, steps=2, time_limit=1.0, json=True)
     records = json.loads(capsys.readouterr().out)
     assert records == json.loads((tmp_path / "gpu_check.json").read_text())
     assert len((tmp_path / "gpu_check.csv").read_text().splitlines()) == 1 + len(gpu_check.LIMITS) == 1 + len(records)

@@ -179,3 +179,11 @@ def test_autocast_around_the_profile_does_not_cast_the_arguments_of_single_ops()
     forward = next(op for op in found.graph.ops if op.target == "aten.addmm.default")
     assert found.graph.data[forward.outputs[0]].label == "f32[256, 64]"
     assert forward.workspace_bytes == 0
+
+
+@pytest.mark.parametrize("size", [0, 7, stopwatch.DRAWN, 3 * stopwatch.DRAWN + 5])
+def test_made_up_floats_fill_the_whole_input(size: int) -> None:
+    made = stopwatch._random(size, dtype=torch.float32, device=torch.device("cpu"))
+    assert made.shape == (size,)
+    assert ((made >= 0) & (made < 1)).all()
+    assert size < 7 or made[-7:].unique().numel() > 1

@@ -17,7 +17,7 @@ from rematopt import cli, explain, profiler
 from rematopt.errors import InvalidInputError, ScheduleMismatchError
 from rematopt.explanation.peak import Role, cause_of, grouped, peak_of
 from rematopt.explanation.view import show_explanation
-from rematopt.graph import Data, Graph, Kind, Op, Phase, StaticBytes
+from rematopt.graph import OPTIMIZER_STEP, Data, Graph, Kind, Op, Phase, StaticBytes
 from rematopt.profile import Profile
 from rematopt.solver.sequence import steps_from_runs
 from tests.rematopt.conftest import chain
@@ -110,6 +110,14 @@ def test_attention_scores_and_static_memory_are_named() -> None:
     assert not any("Attention" in text for text in explain(attention("16, 8"), limits=0).advice)
     heavy = replace(attention("16, 8"), static=StaticBytes(optimizer=5000))
     assert "optimizer state" in explain(heavy, limits=0).advice[-1]
+
+
+def test_a_peak_in_the_optimizers_step_is_named_as_such() -> None:
+    graph = chain(layers=3, size=100, static=50)
+    step = Op(name="optimizer_step", target=OPTIMIZER_STEP, phase=Phase.BACKWARD, workspace_bytes=5000)
+    advice = explain(replace(graph, ops=(*graph.ops, step)), limits=0).advice
+    assert any("foreach=False" in text and "4.88 KiB" in text for text in advice)
+    assert not any("smaller batch" in text for text in advice)
 
 
 def test_peak_in_a_forward_op_that_runs_again() -> None:

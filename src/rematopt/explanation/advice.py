@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from rematopt.explanation.peak import Alive, Peak
-from rematopt.graph import Graph, Recompute
+from rematopt.graph import OPTIMIZER_STEP, Graph, Recompute
 from rematopt.reserved import Reserved
 from rematopt.solver.bounds import Floor
 from rematopt.units import format_bytes
@@ -156,9 +156,20 @@ def _square(label: str) -> bool:
     return len(sizes) >= 3 and sizes[-1] == sizes[-2] != "1"
 
 
+def optimizer_step(facts: Facts) -> str | None:
+    """The peak is not in the passes but in the optimizer's step."""
+    if facts.peak.target != OPTIMIZER_STEP:
+        return None
+    return (
+        f"The optimizer's step sets the peak: it allocates {format_bytes(facts.peak.transient_bytes)} for a moment, "
+        "while parameters, gradients and state are there. foreach=False or fused=True needs less; recomputation does "
+        "not change it."
+    )
+
+
 def workspace(facts: Facts) -> str | None:
     """The running op's workspace is a large part of the peak."""
-    if not facts.large(facts.peak.transient_bytes):
+    if facts.peak.target == OPTIMIZER_STEP or not facts.large(facts.peak.transient_bytes):
         return None
     return (
         f"{facts.peak.name} ({facts.peak.target}) allocates {format_bytes(facts.peak.transient_bytes)} besides its "
