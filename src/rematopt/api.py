@@ -49,7 +49,8 @@ def profile(
         step.
     accumulate : bool
         Whether gradients are accumulated over micro-batches: those of the micro-batch before are there
-        already, beside the ones that the backward pass makes.
+        already, beside the ones that the backward pass makes. Also where gradients are set to zero
+        instead of None.
     timing : str or Rates
         ``"measured"``: ops are run. ``"roofline:NAME"``: nothing is run, and times are estimated from FLOPs,
         bytes and what a device can do at best; NAME is one of :data:`rematopt.profiler.DEVICES` (``a100``,

@@ -148,8 +148,8 @@ def compare(
 ) -> list[Comparison]:
     """Train once for each schedule, in turns, and measure peak and time of each.
 
-    The runs take turns step by step, so that a slow moment of the machine hits all of them; each has a
-    random state of its own. All are in memory at the same time.
+    The runs take turns step by step, in alternating order, so that a slow moment of the machine hits all of
+    them; each has a random state of its own. All are in memory at the same time.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ def compare(
     if steps <= _WARM_UP:
         raise InvalidInputError(f"steps={steps}: the first step compiles and is not timed; train 2 or more")
     racers = [_Racer(make(), schedule, seed, micro_batches) for schedule in schedules]
-    for _ in range(steps):
-        for racer in racers:
+    for step in range(steps):
+        for racer in racers[:: -1 if step % 2 else 1]:  # who runs first finds colder caches
             racer.step()
     reference = racers[0]
     return [racer.comparison(reference) for racer in racers]
