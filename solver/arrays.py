@@ -59,6 +59,11 @@ class ModelBuilder:
         self._row_lower, self._row_upper = array("d"), array("d")
         self._row_starts, self._entry_columns, self._entry_values = array("i", [0]), array("i"), array("d")
 
+    @property
+    def rows(self) -> int:
+        """Number of rows so far."""
+        return len(self._row_lower)
+
     def column(
         self, name: str, *, lower: float = 0.0, upper: float = 1.0, cost: float = 0.0, integer: bool = False
     ) -> int:

@@ -1,4 +1,4 @@
-"""What no schedule can do better: bounds on the time and on the peak."""
+"""What no schedule can do better: bounds on the peak (those on the time are in :mod:`rematopt.solver.tighten`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from rematopt.graph import OPTIMIZER_STEP, Graph
 from rematopt.solver.drive import run
 from rematopt.solver.formulation import Goal, formulate
-from rematopt.solver.presolve import Reduction, negligible_data
-from rematopt.solver.problem import Problem
+from rematopt.solver.presolve import BOUND_SHARE, Reduction, negligible_data
 from rematopt.solver.stages import recomputable_ops, staged
 from rematopt.units import format_bytes
-
-BOUND_SHARE = 1e-4
-"""Share of the limit above static bytes that may weigh nothing in a bound, to keep its program small."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,32 +78,6 @@ def peak_floor(graph: Graph) -> Floor:
             best = Floor(bytes=size, op=i, data=tuple(sorted(held)))
         alive = {d for d in alive | set(op.outputs) if last[d] > i}
     return best
-
-
-def seconds_bound(problem: Problem, deadline: float, *, branch: bool = False) -> float:
-    """Seconds below which no staged schedule lies: a relaxation of the exact model.
-
-    Parameters
-    ----------
-    problem : Problem
-        Graph and limit.
-    deadline : float
-        ``time.perf_counter()`` at which to stop; the time of the unplanned step is returned then, as
-        also where the relaxation is infeasible.
-    branch : bool
-        Keep runs integral and relax only memory (fewer rows, sizes rounded down); closer, and worth
-        something whenever it is stopped, but slower than the linear relaxation.
-    """
-    graph = problem.graph
-    reduction = Reduction(keep=negligible_data(graph, problem.limit_bytes, BOUND_SHARE))
-    form = formulate(staged(graph, reduction=reduction), problem.limit_bytes, optimistic=True)
-    model = form.model if branch else form.model.relaxed()
-    answer = run(model, deadline=deadline, heuristics=False)
-    if answer.interrupted:
-        raise KeyboardInterrupt
-    if not math.isfinite(answer.bound):
-        return graph.seconds
-    return graph.seconds + max(0.0, answer.bound) * form.cost_scale * (1 - 1e-7)
 
 
 def peak_bound(graph: Graph, reachable_bytes: int, deadline: float) -> int:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PULP_UP_TO = 20_000
 """Largest number of matrix entries for which PuLP's building time does not matter (below a second)."""
 
+Poll = Callable[[], bool]
+"""Called several times a second by a running search; True asks it to end with what it has."""
+
 _GRACE_SECONDS = 2.0
 """How long a solver may overrun its own limit before it is interrupted from outside."""
 
@@ -67,6 +70,7 @@ def run(
     start: Floats | None = None,
     heuristics: bool = True,
     writer: Callable[[Model], highspy.Highs] | None = None,
+    poll: Poll | None = None,
 ) -> Answer:
     """Minimise the model.
 
@@ -84,6 +88,8 @@ def run(
         Whether HiGHS may search for solutions by solving smaller programs, beside its tree.
     writer : callable, optional
         How to build the solver's model; :func:`default_writer` if not given.
+    poll : callable, optional
+        See :data:`Poll`.
     """
     seconds = deadline - time.perf_counter()
     if seconds <= 0:
@@ -97,7 +103,7 @@ def run(
         return Answer(values=values, bound=-math.inf, proved=False)
     highs = (writer or default_writer(model))(model)
     _configure(highs, deadline - time.perf_counter(), absolute_gap, model, start, heuristics)
-    interrupted = _run_interruptible(highs, deadline + _GRACE_SECONDS)
+    interrupted = run_interruptible(highs, deadline, poll)
     return _read(highs, model, interrupted)
 
 
@@ -129,8 +135,8 @@ def _configure(
         highs.setSolution(solution)
 
 
-def _run_interruptible(highs: highspy.Highs, deadline: float) -> bool:
-    """Run in a thread of its own, so that Ctrl-C and an overrun clock stop it; tell about Ctrl-C."""
+def run_interruptible(highs: highspy.Highs, deadline: float, poll: Poll | None = None) -> bool:
+    """Run in a thread of its own, so that Ctrl-C, an overrun clock or ``poll`` end it; tell about Ctrl-C."""
     highs.HandleUserInterrupt = True
     # Not highspy's own startSolve: it now and then takes a fresh instance for a running one.
     thread = Thread(target=highs.run, daemon=True)
@@ -139,7 +145,7 @@ def _run_interruptible(highs: highspy.Highs, deadline: float) -> bool:
     while thread.is_alive():
         try:
             thread.join(0.1)
-            if time.perf_counter() > deadline:
+            if time.perf_counter() > deadline + _GRACE_SECONDS or (poll is not None and poll()):
                 highs.cancelSolve()  # type: ignore[no-untyped-call]
         except KeyboardInterrupt:
             interrupted = True

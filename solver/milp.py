@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rematopt.solver.answer import result_from_answer
 from rematopt.solver.arrays import Model
-from rematopt.solver.drive import run
+from rematopt.solver.drive import Poll, run
 from rematopt.solver.formulation import Formulation, formulate
 from rematopt.solver.greedy import greedy_runs
 from rematopt.solver.presolve import NOTHING, Reduction, reduce_for_speed
@@ -53,8 +53,12 @@ class Milp:
         self.gap = gap
         self.writer = writer
 
-    def solve(self, problem: Problem, time_limit: float, *, start: Sequence[int] | None = None) -> SolveResult:
+    def solve(
+        self, problem: Problem, time_limit: float, *, start: Sequence[int] | None = None, poll: Poll | None = None
+    ) -> SolveResult:
         """Solve ``problem``, from the op runs ``start`` or, if not given, those that quicker searches find.
+
+        ``poll`` is asked meanwhile, see :data:`rematopt.solver.drive.Poll`.
 
         Raises
         ------
@@ -76,6 +80,7 @@ class Milp:
             # From a good start they are a waste: they took three quarters of the time.
             heuristics=values is None or self.window is not None,
             writer=self.writer,
+            poll=poll,
         )
         return result_from_answer(
             problem,

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
+from rematopt.solver.drive import Poll
 from rematopt.solver.eviction import Evictor, trim
 from rematopt.solver.greedy import greedy_runs
 from rematopt.solver.plan import Plan
@@ -52,7 +53,7 @@ def improve(
     runs: Sequence[int],
     *,
     deadline: float,
-    enough_seconds: float = 0.0,
+    poll: Poll | None = None,
     seed: int = 0,
     report: Callable[[list[int]], None] | None = None,
 ) -> list[int]:
@@ -66,8 +67,8 @@ def improve(
         A schedule under the limit, with first runs in the graph's order.
     deadline : float
         ``time.perf_counter()`` at which to stop.
-    enough_seconds : float
-        Time of the whole step at which to stop early.
+    poll : callable, optional
+        Asked before every round, see :data:`rematopt.solver.drive.Poll`.
     seed : int
         Seed of the random choices.
     report : callable, optional
@@ -84,7 +85,7 @@ def improve(
     # What rounding leaves of a sum of seconds is no further run.
     nothing = SAME * problem.graph.seconds
     while (now := time.perf_counter()) < deadline and search.plan.seconds > nothing:
-        if problem.graph.seconds + search.best_seconds <= enough_seconds:
+        if poll is not None and poll():
             break
         if search.round(deadline, margin=FIRST_MARGIN * (deadline - now) / (deadline - started)):
             best = search.plan.runs

@@ -23,6 +23,10 @@ KEPT_SHARE = 1e-3
 """Share of the limit above the static bytes that all data kept for their smallness may take together."""
 
 
+BOUND_SHARE = 1e-4
+"""Share of the limit above the static bytes that may weigh nothing in a bound, to keep its program small."""
+
+
 @dataclass(frozen=True)
 class Reduction:
     """What is settled before the formulation decides the rest.

@@ -57,6 +57,11 @@ class Stages:
         return range(self.starts[k], end)
 
     @cached_property
+    def segment_of(self) -> tuple[int, ...]:
+        """For each op the segment in which it runs first."""
+        return tuple(k for k in range(len(self.starts)) for _ in self.segment(k))
+
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The staged time axis: for each stage its recomputations, then the first runs of its segment."""
         return tuple(self._walk())

@@ -6,12 +6,10 @@ import time
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rematopt.graph import Data, Graph, Kind, Op, Phase, StaticBytes
 from rematopt.simulator import simulate
-from rematopt.solver.bounds import peak_bound, peak_floor, seconds_bound
-from rematopt.solver.problem import Problem
+from rematopt.solver.bounds import peak_bound, peak_floor
 from rematopt.solver.result import unplanned
 from rematopt.solver.sequence import steps_from_runs
 from rematopt.solver.smallest import smallest_peak
@@ -33,17 +31,6 @@ def least_peak(graph: Graph) -> int:
         else:
             low = middle + 1
     return low
-
-
-@given(graph=graphs(max_ops=8), tenths=st.integers(0, 10), branch=st.booleans())
-@settings(max_examples=100, deadline=None)
-def test_no_schedule_takes_less_than_the_relaxation(graph, tenths, branch):
-    floor = peak_floor(graph).bytes
-    limit = floor + tenths * (unplanned(graph).peak_bytes - floor) // 10
-    optimum = staged_optimum(graph, limit)
-    if optimum < float("inf"):
-        bound = seconds_bound(Problem(graph=graph, limit_bytes=limit), soon(), branch=branch)
-        assert graph.seconds <= bound <= optimum + 1e-6
 
 
 @given(graph=graphs(max_ops=8))
@@ -77,8 +64,3 @@ def test_floor_names_the_op_and_what_it_holds():
     text = floor.explain(graph)
     for part in ("large", "model.head", "100 B", "50 B of workspace", "static"):
         assert part in text
-
-
-def test_no_time_gives_the_unplanned_seconds():
-    graph = Graph(ops=(Op(name="a", target="t", phase=Phase.FORWARD, seconds=2.0),), data=())
-    assert seconds_bound(Problem(graph=graph, limit_bytes=1), time.perf_counter()) == 2.0
