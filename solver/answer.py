@@ -25,6 +25,7 @@ def result_from_answer(
     started: float,
     cost_scale: float,
     exact: bool,
+    bound: float = 0.0,
 ) -> SolveResult:
     """Turn what a solver left behind into a result.
 
@@ -44,6 +45,8 @@ def result_from_answer(
         Seconds of one unit of cost.
     exact : bool
         Whether the model covers all staged schedules; without that the answer proves nothing.
+    bound : float
+        Seconds below which no schedule lies, if known from elsewhere.
 
     Raises
     ------
@@ -51,9 +54,9 @@ def result_from_answer(
         If the user stopped the solver before any schedule was found.
     """
     graph = problem.graph
-    bound = graph.seconds
+    bound = max(bound, graph.seconds)
     if exact and math.isfinite(answer.bound):
-        bound += max(0.0, answer.bound) * cost_scale
+        bound = max(bound, graph.seconds + max(0.0, answer.bound) * cost_scale)
     if runs is None:
         if answer.interrupted:
             raise KeyboardInterrupt

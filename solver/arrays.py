@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,6 +47,20 @@ class Model:
     def relaxed(self) -> Model:
         """The linear relaxation."""
         return replace(self, integer=np.zeros_like(self.integer))
+
+    def with_rows(self, rows: Sequence[tuple[Mapping[int, float], float]]) -> Model:
+        """The model with further rows, each given by its entries and its upper bound."""
+        columns = [column for entries, _ in rows for column in entries]
+        values = [value for entries, _ in rows for value in entries.values()]
+        ends = np.cumsum([len(entries) for entries, _ in rows], dtype=np.int32) + len(self.entry_columns)
+        return replace(
+            self,
+            row_lower=np.append(self.row_lower, np.full(len(rows), -INFINITY)),
+            row_upper=np.append(self.row_upper, np.array([upper for _, upper in rows], dtype=np.float64)),
+            row_starts=np.append(self.row_starts, ends).astype(np.int32),
+            entry_columns=np.append(self.entry_columns, np.array(columns, dtype=np.int32)),
+            entry_values=np.append(self.entry_values, np.array(values, dtype=np.float64)),
+        )
 
 
 class ModelBuilder:

@@ -21,6 +21,9 @@ QUICK = ("store-all", "greedy", "recompute-all")
 SMALL_UP_TO = 6_000
 """Most places to recompute for which the exact model may prove an optimum in time."""
 
+SHARE_FOR_CUTS = 0.2
+"""Most of the time left that the exact search waits for further cuts."""
+
 SECONDS_BETWEEN_NEWS = 0.5
 """Wall time between two schedules of the local search that are simulated and told."""
 
@@ -75,23 +78,26 @@ class Auto:
     def _search(self, problem: Problem, best: Incumbent, deadline: float) -> None:
         """Search for better schedules while the bound is raised."""
         with Bounding(best, deadline) as bounding:
-            for search in self._searches(problem, best, deadline):
+            for search in self._searches(problem, best, bounding, deadline):
                 search()
                 if best.good_enough or time.perf_counter() >= deadline:
                     return
-            bounding.join()
+            bounding.settle(deadline)
 
-    def _searches(self, problem: Problem, best: Incumbent, deadline: float) -> list[Callable[[], None]]:
+    def _searches(
+        self, problem: Problem, best: Incumbent, bounding: Bounding, deadline: float
+    ) -> list[Callable[[], None]]:
         """The searches, from quick to thorough."""
         improved = partial(self._improved, problem, best, deadline)
-        searched = partial(self._searched, problem, best, deadline)
+        windowed = partial(self._windowed, problem, best, deadline)
         if staged(problem.graph).choices <= SMALL_UP_TO:
-            return [partial(searched, 0.2, 8), partial(searched, 1.0, None), partial(improved, 1.0)]
-        return [partial(improved, 0.3), partial(searched, 0.3, 8), partial(searched, 0.5, 24), partial(improved, 1.0)]
+            proved = partial(self._proved, problem, best, bounding, deadline)
+            return [partial(improved, 0.1), partial(windowed, 0.1, 8), proved, partial(improved, 1.0)]
+        return [partial(improved, 0.3), partial(windowed, 0.3, 8), partial(windowed, 0.5, 24), partial(improved, 1.0)]
 
     def _improved(self, problem: Problem, best: Incumbent, deadline: float, share: float) -> None:
         """Search the neighbourhood of the best schedule."""
-        if best.schedule is None:
+        if best.runs is None:
             return
         started = news = time.perf_counter()
 
@@ -102,14 +108,22 @@ class Auto:
                 news = time.perf_counter()
 
         until = started + share * _left(deadline)
-        runs = improve(problem, list(best.schedule.runs), deadline=until, poll=best.poll, report=tell)
+        runs = improve(problem, best.runs, deadline=until, poll=best.poll, report=tell)
         best.take_runs(runs, LocalSearch.name, started)
 
-    def _searched(self, problem: Problem, best: Incumbent, deadline: float, share: float, window: int | None) -> None:
-        """Search with ``milp`` from the best schedule so far."""
-        start = list(best.schedule.runs) if best.schedule is not None else None
+    def _windowed(self, problem: Problem, best: Incumbent, deadline: float, share: float, window: int) -> None:
+        """Search within a window, from the best schedule so far."""
         milp = Milp(window=window, gap=self.gap / 2)
-        best.take(milp.solve(problem, share * _left(deadline), start=start, poll=best.poll), milp.name)
+        best.take(milp.solve(problem, share * _left(deadline), start=best.runs, poll=best.poll), milp.name)
+
+    def _proved(self, problem: Problem, best: Incumbent, bounding: Bounding, deadline: float) -> None:
+        """Solve the exact model with the cuts that were found meanwhile."""
+        tightening = bounding.settle(time.perf_counter() + SHARE_FOR_CUTS * _left(deadline))
+        if best.good_enough:
+            return
+        milp = Milp(gap=self.gap / 2)
+        left = _left(deadline)
+        best.take(milp.solve(problem, left, start=best.runs, tightening=tightening, poll=best.poll), milp.name)
 
 
 def _left(deadline: float) -> float:

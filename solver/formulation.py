@@ -20,7 +20,7 @@ from enum import StrEnum
 import numpy as np
 
 from rematopt.solver.arrays import INFINITY, Floats, Model, ModelBuilder
-from rematopt.solver.lifetimes import ALWAYS, NEVER, Change, Definition, Expr, evaluate, lifetimes
+from rematopt.solver.lifetimes import ALWAYS, NEVER, Change, Expr, Lifetimes, evaluate, lifetimes
 from rematopt.solver.scaling import Units, units_for
 from rematopt.solver.stages import Slot, Stages
 
@@ -59,6 +59,10 @@ class Formulation:
         Scale of seconds.
     peak_column : int or None
         The column that holds the peak above static bytes, where the peak is minimised.
+    lifetimes : Lifetimes
+        When each data is alive.
+    levels : tuple of LevelStep
+        How the columns that hold the level of memory follow from each other.
     """
 
     model: Model
@@ -67,7 +71,7 @@ class Formulation:
     units: Units
     cost_scale: float
     peak_column: int | None
-    definitions: tuple[Definition, ...]
+    lifetimes: Lifetimes
     levels: tuple[LevelStep, ...]
 
     def sequence(self, values: Floats) -> list[int]:
@@ -84,7 +88,7 @@ class Formulation:
         for slot, run in zip(self.stages.slots, self.runs, strict=True):
             if run.column is not None and (slot.op, slot.stage) in wanted:
                 values[run.column] = 1.0
-        for item in self.definitions:
+        for item in self.lifetimes.definitions:
             first, second = evaluate(item.first, values), evaluate(item.second, values)
             values[item.column] = max(0.0, first - second) if item.difference else max(first, second)
         for level in self.levels:
@@ -159,7 +163,7 @@ def formulate(
         units=units,
         cost_scale=scale,
         peak_column=peak,
-        definitions=alive.definitions,
+        lifetimes=alive,
         levels=tuple(memory.levels),
     )
 

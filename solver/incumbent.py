@@ -67,6 +67,11 @@ class Incumbent:
         return self.schedule.seconds if self.schedule is not None else math.inf
 
     @property
+    def runs(self) -> list[int] | None:
+        """Op runs of the best schedule."""
+        return None if self.schedule is None else list(self.schedule.runs)
+
+    @property
     def good_enough(self) -> bool:
         """Whether the gap is reached, or nothing is left to find."""
         if self.schedule is None:
@@ -119,6 +124,7 @@ class Bounding:
         self._deadline = deadline
         self._stop = Event()
         self._failure: BaseException | None = None
+        self._search = Tightening(incumbent.problem, self._stop.is_set)
         self._thread = Thread(target=self._run, name="rematopt-bound", daemon=True)
 
     def __enter__(self) -> Bounding:
@@ -131,15 +137,18 @@ class Bounding:
         if self._failure is not None:
             raise self._failure
 
-    def join(self) -> None:
-        """Wait until the bound is as good as it gets, the gap is reached, or the time is over."""
-        while self._thread.is_alive() and not self._incumbent.poll():
+    def settle(self, deadline: float) -> Tightening:
+        """Let it go on until it is finished, the gap is reached, or ``deadline``; end it and return it."""
+        while self._thread.is_alive() and time.perf_counter() < deadline and not self._incumbent.poll():
             self._thread.join(0.1)
+        self._stop.set()
+        self._thread.join()
+        return self._search
 
     def _run(self) -> None:
         try:
-            search = Tightening(self._incumbent.problem, self._stop.is_set)
-            while not self._stop.is_set() and search.step(self._deadline):
-                self._incumbent.raise_bound(search.bound)
+            while not self._stop.is_set() and self._search.step(self._deadline):
+                self._incumbent.raise_bound(self._search.bound)
+            self._incumbent.raise_bound(self._search.bound)
         except BaseException as failure:
             self._failure = failure

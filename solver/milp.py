@@ -14,12 +14,17 @@ from rematopt.solver.greedy import greedy_runs
 from rematopt.solver.presolve import NOTHING, Reduction, reduce_for_speed
 from rematopt.solver.problem import Problem, SolveResult
 from rematopt.solver.stages import staged
+from rematopt.solver.strengthen import strengthened
+from rematopt.solver.tighten import Tightening
 
 if TYPE_CHECKING:
     import highspy
 
 START_SHARE, START_WINDOW = 0.2, 8
 """Share of the time for finding a schedule to start from, and the window in which it is searched."""
+
+TIGHTEN_SHARE = 0.2
+"""Share of the time for finding cuts that the exact model begins with."""
 
 
 class Milp:
@@ -54,11 +59,29 @@ class Milp:
         self.writer = writer
 
     def solve(
-        self, problem: Problem, time_limit: float, *, start: Sequence[int] | None = None, poll: Poll | None = None
+        self,
+        problem: Problem,
+        time_limit: float,
+        *,
+        start: Sequence[int] | None = None,
+        tightening: Tightening | None = None,
+        poll: Poll | None = None,
     ) -> SolveResult:
-        """Solve ``problem``, from the op runs ``start`` or, if not given, those that quicker searches find.
+        """Solve a problem.
 
-        ``poll`` is asked meanwhile, see :data:`rematopt.solver.drive.Poll`.
+        Parameters
+        ----------
+        problem : Problem
+            Graph and limit.
+        time_limit : float
+            Seconds of wall time.
+        start : sequence of int, optional
+            Op runs to start from; if not given, those that quicker searches find.
+        tightening : Tightening, optional
+            A search for a bound of the same problem, whose cuts and bound the exact model takes over as it
+            stands; if not given, it begins with one of its own.
+        poll : callable, optional
+            Asked meanwhile, see :data:`rematopt.solver.drive.Poll`.
 
         Raises
         ------
@@ -70,6 +93,12 @@ class Milp:
         if start is None:
             start = self._start(problem, START_SHARE * time_limit)
         form = self._formulate(problem)
+        bound = graph.seconds
+        if self.window is None and not self.everywhere:
+            if tightening is None:
+                tightening = Tightening(problem, poll)
+                tightening.run(time.perf_counter() + TIGHTEN_SHARE * (started + time_limit - time.perf_counter()))
+            form, bound = strengthened(form, tightening.cuts), tightening.bound
         values = form.solution(start) if start is not None else None
         gap = max(1e-6, self.gap * graph.seconds / form.cost_scale)
         answer = run(
@@ -90,6 +119,7 @@ class Milp:
             started=started,
             cost_scale=form.cost_scale,
             exact=self.window is None,
+            bound=bound,
         )
 
     def _start(self, problem: Problem, seconds: float) -> Sequence[int] | None:

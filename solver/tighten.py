@@ -81,6 +81,17 @@ class Tightening:
         self._refined = 0
         self._latest = 0.0
 
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The cuts that the latest relaxation holds."""
+        return tuple(self._cuts)
+
+    def run(self, deadline: float) -> float:
+        """Go on until finished or until ``deadline`` (of ``time.perf_counter()``); return the bound."""
+        while time.perf_counter() < deadline and self.step(deadline):
+            pass
+        return self.bound
+
     def step(self, deadline: float) -> bool:
         """Solve once and add what cuts the optimum off; False when finished or ``deadline`` is over.
 
@@ -154,10 +165,7 @@ class Tightening:
 
 def seconds_bound(problem: Problem, deadline: float) -> float:
     """Seconds below which no staged schedule lies, as far as the search comes until ``deadline``."""
-    search = Tightening(problem)
-    while time.perf_counter() < deadline and search.step(deadline):
-        pass
-    return search.bound
+    return Tightening(problem).run(deadline)
 
 
 def _first_grid(problem: Problem) -> Grid:
