@@ -144,6 +144,17 @@ class StaticBytes:
         """Sum over the kinds."""
         return self.parameters + self.buffers + self.gradients + self.optimizer + self.inputs
 
+    @property
+    def by_kind(self) -> dict[str, int]:
+        """Bytes under the names that people read."""
+        return {
+            "parameters": self.parameters,
+            "buffers": self.buffers,
+            "gradients": self.gradients,
+            "optimizer state": self.optimizer,
+            "inputs": self.inputs,
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:

@@ -9,7 +9,7 @@ from rematopt.comparison import Comparison
 from rematopt.console import note, percent, print_facts, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.front import Front
-from rematopt.graph import Graph, is_estimate
+from rematopt.graph import Graph, StaticBytes, is_estimate
 from rematopt.profile import Profile
 from rematopt.records import graph_record
 from rematopt.schedule import Schedule
@@ -41,24 +41,21 @@ def show_graph(graph: Graph) -> None:
 def graph_facts(graph: Graph) -> dict[str, str]:
     """Return size, time and memory of a graph, as people read them."""
     record = graph_record(graph)
-    static = graph.static
-    kinds = {
-        "parameters": static.parameters,
-        "buffers": static.buffers,
-        "gradients": static.gradients,
-        "optimizer": static.optimizer,
-        "inputs": static.inputs,
-    }
-    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in kinds.items() if size)
     facts = {
         "ops": f"{record['forward_ops']} forward, {record['backward_ops']} backward",
         "time of a step": format_seconds(graph.seconds) + _source(graph.timing),
         "unplanned peak": format_bytes(record["unplanned_peak_bytes"]),
-        "static memory": format_bytes(static.total) + (f" ({parts})" if parts else ""),
+        "static memory": static_memory(graph.static),
     }
     if graph.optimizer_step_bytes:
         facts["optimizer's step"] = f"{format_bytes(graph.optimizer_step_bytes)} for a moment"
     return facts
+
+
+def static_memory(static: StaticBytes) -> str:
+    """Return the bytes of static memory, and those of each kind there is."""
+    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in static.by_kind.items() if size)
+    return format_bytes(static.total) + (f" ({parts})" if parts else "")
 
 
 def show_schedule(schedule: Schedule) -> None:

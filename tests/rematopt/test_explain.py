@@ -113,11 +113,23 @@ def test_attention_scores_and_static_memory_are_named() -> None:
 
 
 def test_a_peak_in_the_optimizers_step_is_named_as_such() -> None:
-    graph = chain(layers=3, size=100, static=50)
-    step = Op(name="optimizer_step", target=OPTIMIZER_STEP, phase=Phase.BACKWARD, workspace_bytes=5000)
-    advice = explain(replace(graph, ops=(*graph.ops, step)), limits=0).advice
-    assert any("foreach=False" in text and "4.88 KiB" in text for text in advice)
-    assert not any("smaller batch" in text for text in advice)
+    graph = chain(layers=6, size=100, static=50)
+    low = rematopt.solve(graph, "min", time_limit=2)
+
+    def advice(workspace_bytes: int) -> list[str]:
+        step = Op(name="optimizer_step", target=OPTIMIZER_STEP, phase=Phase.BACKWARD, workspace_bytes=workspace_bytes)
+        stepped = replace(graph, ops=(*graph.ops, step))
+        runs = [*low.runs, len(graph.ops)]
+        steps = tuple(steps_from_runs(stepped, runs))
+        schedule = replace(low, fingerprint=stepped.fingerprint, steps=steps)
+        found = explain(stepped, schedule, limits=0).advice
+        assert not any("smaller batch" in text for text in found)
+        return [text for text in found if "foreach=False" in text]
+
+    (above_all,) = advice(5000)
+    assert above_all.startswith("No gain possible")
+    (between,) = advice(low.peak_bytes - 50)
+    assert between.startswith("The optimizer's step sets the peak: it allocates ")
 
 
 def test_peak_in_a_forward_op_that_runs_again() -> None:

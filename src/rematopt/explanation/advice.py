@@ -82,13 +82,7 @@ def static_memory(facts: Facts) -> str | None:
     static = facts.graph.static
     if 2 * static.total <= facts.peak.bytes:
         return None
-    kinds = {
-        "parameters": static.parameters,
-        "buffers": static.buffers,
-        "gradients": static.gradients,
-        "optimizer state": static.optimizer,
-        "inputs": static.inputs,
-    }
+    kinds = static.by_kind
     largest = max(kinds, key=lambda name: kinds[name])
     return (
         f"{static.total / facts.peak.bytes:.0%} of the peak is static memory ({largest} {format_bytes(kinds[largest])}"
@@ -157,8 +151,8 @@ def _square(label: str) -> bool:
 
 
 def optimizer_step(facts: Facts) -> str | None:
-    """The peak is not in the passes but in the optimizer's step."""
-    if facts.peak.target != OPTIMIZER_STEP:
+    """The peak is not in the passes but in the optimizer's step; where nothing can be saved, `no_gain` says so."""
+    if facts.peak.target != OPTIMIZER_STEP or no_gain(facts) is not None:
         return None
     return (
         f"The optimizer's step sets the peak: it allocates {format_bytes(facts.peak.transient_bytes)} for a moment, "
@@ -208,6 +202,7 @@ def fragmentation(facts: Facts) -> str | None:
 
 RULES: Sequence[Rule] = (
     no_gain,
+    optimizer_step,
     loss_and_logits,
     attention_scores,
     workspace,

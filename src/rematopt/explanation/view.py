@@ -8,6 +8,7 @@ from rematopt.explanation.explanation import Explanation
 from rematopt.explanation.peak import cause_of, grouped
 from rematopt.schedule import Schedule
 from rematopt.units import format_bytes, format_seconds
+from rematopt.views import static_memory
 
 _PEAK_ROWS = 6
 
@@ -30,7 +31,7 @@ def _facts(found: Explanation) -> dict[str, str]:
     peak = found.peak
     facts = {
         "peak": f"{format_bytes(peak.bytes)} at step {peak.step} of {len(found.schedule.steps)}: {peak.place}",
-        "of which": f"{format_bytes(peak.static_bytes)} static{_static_kinds(found)}, "
+        "of which": f"{static_memory(found.graph.static)} static, "
         f"{format_bytes(peak.alive_bytes)} in {len(peak.alive)} tensors, "
         f"{format_bytes(peak.transient_bytes)} workspace",
     }
@@ -48,19 +49,6 @@ def _facts(found: Explanation) -> dict[str, str]:
         facts["next saving"] = _next_saving(found)
     facts["floor"] = found.floor.explain(found.graph)
     return facts
-
-
-def _static_kinds(found: Explanation) -> str:
-    static = found.graph.static
-    kinds = {
-        "parameters": static.parameters,
-        "buffers": static.buffers,
-        "gradients": static.gradients,
-        "optimizer": static.optimizer,
-        "inputs": static.inputs,
-    }
-    parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in kinds.items() if size)
-    return f" ({parts})" if parts else ""
 
 
 def _next_saving(found: Explanation) -> str:
