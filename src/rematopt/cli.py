@@ -249,6 +249,9 @@ def max_batch(
         print_json(max_batch_record(question, plain, ours))
     else:
         views.show_max_batch(question, plain, ours)
+    if ours.batch == 0:
+        note("not even a batch of 1 fits the limit in the time allowed; no schedule was written")
+        raise typer.Exit(3)
 
 
 @app.command()

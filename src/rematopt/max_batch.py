@@ -26,7 +26,7 @@ from rematopt.solver.bounds import peak_floor
 from rematopt.solver.problem import Problem
 from rematopt.solver.registry import Options, create
 from rematopt.solver.result import unplanned
-from rematopt.training import Run, prepare, profile_run
+from rematopt.training import Run, prepare, profile_run, usable
 
 FIRST = 8
 """Batch that is tried first where the factory names none."""
@@ -112,6 +112,11 @@ class Search:
         What is asked.
     report : callable, optional
         Is told in a line what was found for each batch.
+
+    Raises
+    ------
+    InvalidInputError
+        If the device cannot be used.
     """
 
     def __init__(self, question: Question, report: Report = lambda _: None) -> None:
@@ -119,7 +124,8 @@ class Search:
         self._report = report
         self._profiles: dict[tuple[int, bool], Profile] = {}
         # Measured once: two batches compare only by the same rates.
-        self._rates = local_rates(torch.device(question.device), {"bfloat16"}, question.device)
+        with usable(question.device):
+            self._rates = local_rates(torch.device(question.device), {"bfloat16"}, question.device)
         self._schedules: dict[tuple[int, str, bool], Schedule | None] = {}
 
     def largest(self, strategy: str, *, verify: bool = True) -> Largest:

@@ -92,8 +92,10 @@ class Stepper:
 
     def __init__(self, optimizer: torch.optim.Optimizer | None, groups: list[dict[str, Any]], state: Any) -> None:
         self._state = state
-        self._twin = copy.copy(optimizer)
+        self._twin = None if optimizer is None else object.__new__(type(optimizer))
         if self._twin is not None:
+            # Optimizers copy and pickle themselves without attributes of their own.
+            self._twin.__dict__.update(optimizer.__dict__)
             self._twin.__dict__.pop("step", None)  # a learning rate scheduler hangs a bound step of the original here
             self._twin.__dict__["_optimizer_step_pre_hooks"] = OrderedDict()
             self._twin.__dict__["_optimizer_step_post_hooks"] = OrderedDict()

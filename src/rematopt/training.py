@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -88,12 +89,25 @@ def prepare(
         If the factory, the optimizer or the device cannot be used.
     """
     model, args, kwargs = make_example(factory, sizes)
-    try:
+    with usable(device):
         model = _moved(model, torch.device(device))
         call = tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), (args, kwargs))
+    return Run(model=model, optimizer=make_optimizer(optimizer, model, learning_rate), calls=repeat(call), example=call)
+
+
+@contextmanager
+def usable(device: str) -> Iterator[None]:
+    """Say what is wrong with a device if what is done inside fails on it.
+
+    Raises
+    ------
+    InvalidInputError
+        If it does.
+    """
+    try:
+        yield
     except (RuntimeError, AssertionError) as error:
         raise InvalidInputError(f"device {device!r} cannot be used: {' '.join(str(error).split())}") from error
-    return Run(model=model, optimizer=make_optimizer(optimizer, model, learning_rate), calls=repeat(call), example=call)
 
 
 def _moved(model: nn.Module, device: torch.device) -> nn.Module:

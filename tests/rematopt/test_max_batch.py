@@ -75,6 +75,9 @@ def test_a_plan_fits_a_larger_batch_and_keeps_limit_and_time(factory: str) -> No
 def test_no_batch_fits_a_tiny_limit(factory: str) -> None:
     question = Question(factory=factory, sizes={}, limit_bytes=100, optimizer="none")
     assert Search(question).largest("store-all").batch == 0
+    result = CliRunner().invoke(app, ["max-batch", factory, "--limit", "100", "--optimizer", "none"])
+    assert result.exit_code == 3
+    assert "not even a batch of 1" in result.stderr
 
 
 def test_command_prints_the_record(factory: str) -> None:
@@ -92,6 +95,8 @@ def test_what_cannot_be_searched_is_refused(factory: str) -> None:
         Question(factory=factory, sizes={"batch": 2}, limit_bytes=1)
     with pytest.raises(InvalidInputError, match="no argument named batch"):
         Question(factory=factory.replace(":make", ":fixed"), sizes={}, limit_bytes=1)
+    with pytest.raises(InvalidInputError, match="'nowhere' cannot be used"):
+        Search(Question(factory=factory, sizes={}, limit_bytes=1, device="nowhere"))
 
 
 def test_published_ratios_stand_beside_ours() -> None:

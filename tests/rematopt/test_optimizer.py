@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import pytest
@@ -10,7 +10,7 @@ from torch import nn
 from rematopt.device import allocations
 from rematopt.errors import InvalidInputError
 from rematopt.model import device_of
-from rematopt.optimizer import optimizer_bytes
+from rematopt.optimizer import optimizer_bytes, stepping_twin
 
 CPU = torch.device("cpu")
 
@@ -74,6 +74,33 @@ def test_an_optimizer_that_looks_at_values_must_have_stepped() -> None:
     optimizer.step()
     with pytest.warns(RuntimeWarning, match=r"Adafactor.step\(\) are not counted"):
         assert optimizer_bytes(optimizer, CPU).state > 0
+
+
+class Scaled(torch.optim.Optimizer):
+    """An optimizer of one's own that keeps more than groups and state."""
+
+    def __init__(self, params: Iterable[torch.Tensor], scale: float) -> None:
+        super().__init__(params, {})
+        self.scale = scale
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for p in self.param_groups[0]["params"]:
+            p.sub_(self.scale * p.grad)
+
+
+def test_an_optimizer_of_ones_own_keeps_its_attributes() -> None:
+    trained = model()
+    optimizer = Scaled(trained.parameters(), scale=0.1)
+    largest = max(p.numel() * 4 for p in trained.parameters())
+    assert optimizer_bytes(optimizer, CPU).step == pytest.approx(largest, abs=1024)
+    for p in trained.parameters():
+        p.grad = torch.ones_like(p)
+    before = [p.detach().clone() for p in trained.parameters()]
+    with stepping_twin(optimizer) as twin:
+        twin.step()
+        assert all(torch.equal(p, b - 0.1) for p, b in zip(trained.parameters(), before, strict=True))
+    assert all(map(torch.equal, trained.parameters(), before))
 
 
 def test_no_optimizer_needs_nothing() -> None:
