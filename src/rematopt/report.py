@@ -82,7 +82,7 @@ def write_report(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
     """Write a page about what lies in a folder.
 
     Profiles with the schedules made for them (``*.json``), tables (``*.csv``) and pictures (``*.png``). Other files
-    are left out, with a remark.
+    are left out; so are schedules without their profile, with a remark.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def write_report(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
     Raises
     ------
     ArtefactError
-        If the folder does not exist or holds nothing of this, or the page cannot be written.
+        If the folder does not exist or holds nothing of this, a table cannot be read, or the page cannot be written.
     """
     source = Path(folder)
     if not source.is_dir():
@@ -135,8 +135,7 @@ def _models(folder: Path) -> Iterable[Section]:
 def _model(profile: Profile, schedules: Iterable[Schedule]) -> Section:
     graph = profile.graph
     parts = [Part(heading="Where time and memory go, by module", rows=views.module_rows(profile, MODULE_DEPTH))]
-    by_limit = {schedule.limit_bytes or schedule.peak_bytes: schedule for schedule in schedules}
-    points = consistent(Point(limit_bytes=limit, schedule=schedule) for limit, schedule in by_limit.items())
+    points = consistent(Point(limit_bytes=limit, schedule=s) for limit, s in _cheapest(schedules).items())
     if points:
         front = Front(points=points, baselines=tuple(without_limit(graph, name) for name in BASELINES))
         parts.append(_picture("Memory against time", plot_front(front)))
@@ -150,6 +149,16 @@ def _model(profile: Profile, schedules: Iterable[Schedule]) -> Section:
     return Section(name=graph.signature.model.rpartition(".")[2] or "A graph", facts=facts, parts=parts)
 
 
+def _cheapest(schedules: Iterable[Schedule]) -> dict[int, Schedule]:
+    """For each limit in bytes the schedule that takes least time, whatever its file is called."""
+    found: dict[int, Schedule] = {}
+    for schedule in schedules:
+        limit = schedule.limit_bytes or schedule.peak_bytes
+        if limit not in found or schedule.seconds < found[limit].seconds:
+            found[limit] = schedule
+    return found
+
+
 def _picture(heading: str, ax: Axes) -> Part:
     buffer = io.BytesIO()
     finish(ax, None).savefig(buffer, format="png", dpi=110)
@@ -158,10 +167,17 @@ def _picture(heading: str, ax: Axes) -> Part:
 
 def _tables(folder: Path) -> Iterable[Section]:
     for path in sorted(folder.glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [{name: _short(value) for name, value in row.items()} for row in csv.DictReader(file)]
-        if rows:
+        if rows := _rows(path):
             yield Section(name=path.name, parts=[Part(heading="", rows=rows)])
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            names, *lines = [*csv.reader(file, strict=True)] or [[]]
+            return [{name: _short(cell) for name, cell in zip(names, line, strict=True)} for line in lines if line]
+    except (OSError, csv.Error, ValueError) as error:
+        raise ArtefactError(f"{path} cannot be read as a table with a line of names: {error}") from error
 
 
 def _short(value: str) -> str:

@@ -58,6 +58,26 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "none", tmp_path / "page.html")
 
 
+def test_a_broken_table_is_named_and_an_empty_one_left_out(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ArtefactError, match="holds no profile"):
+        write_report(tmp_path, tmp_path / "page.html")
+    for content in (b"a,b\n1\n", b"a,b\n1,2,3\n", b"a\n\xff\n"):
+        (tmp_path / "rows.csv").write_bytes(content)
+        with pytest.raises(ArtefactError, match=r"rows\.csv cannot be read as a table"):
+            write_report(tmp_path, tmp_path / "page.html")
+
+
+def test_of_schedules_for_one_limit_the_cheapest_is_shown(profile: Profile, schedule: Schedule, tmp_path: Path) -> None:
+    profile.save(tmp_path / "profile.json")
+    schedule.save(tmp_path / "a.json")
+    replace(schedule, seconds=2 * schedule.seconds, strategy="dearer").save(tmp_path / "b.json")
+    write_report(tmp_path, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "dearer" not in page
+    assert schedule.strategy in page
+
+
 def image(ax: Axes) -> np.ndarray:
     return np.asarray(ax.images[0].get_array())
 
