@@ -10,15 +10,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
-from torch import nn
 
 import rematopt
-from experiments.numbers import numbers_of_step, same
+from experiments.numbers import numbers_by, same
 from rematopt.artefacts import make_folder
 from rematopt.comparison import Comparison
 from rematopt.console import exit_codes, note, percent, print_facts, print_json, print_table
@@ -83,36 +82,16 @@ def fidelity(name: str, sizes: dict[str, Any], settings: Settings = SETTINGS) ->
         seed=settings.seed,
         micro_batches=settings.accumulate,
     )
-    references = {kind: one_step(make(), kind, settings) for kind in ("plain", "same kernels")}
+    numbers = partial(numbers_by, seed=settings.seed, micro_batches=settings.accumulate)
+    references = {kind: numbers(make(), kind).tensors for kind in ("plain", "same kernels")}
     records = []
     for schedule, run in zip(schedules, runs, strict=True):
-        found = one_step(make(), schedule, settings)
+        found = numbers(make(), schedule).tensors
         record = _record(name, schedule, run) | {"smallest_limit_bytes": smallest.peak_bytes}
         record["identical"] = same(found, references["same kernels"])
         record["identical_to_eager"] = same(found, references["plain"])
         records.append(record | _provenance(name, profile, schedule, settings))
     return records
-
-
-def one_step(run: Run, how: Schedule | str, settings: Settings) -> tuple[torch.Tensor, ...]:
-    """Run the passes of one training step; return outputs, gradients, buffers and the random state after them.
-
-    Parameters
-    ----------
-    run : Run
-        A fresh one; it is used up.
-    how : Schedule or str
-        A schedule; ``plain`` for eager PyTorch; ``same kernels`` for the model as PyTorch's own
-        ``aot_eager`` runs it, whose ops are those that a schedule replays.
-    settings : Settings
-        Gives the seed and the number of micro-batches.
-    """
-    model: nn.Module = run.model
-    if isinstance(how, Schedule):
-        rematopt.apply(model, how, on_mismatch="error")
-    elif how == "same kernels":
-        model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
-    return numbers_of_step(run, settings.seed, micro_batches=settings.accumulate).tensors
 
 
 def _record(name: str, schedule: Schedule, run: Comparison) -> dict[str, Any]:

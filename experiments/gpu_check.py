@@ -1,4 +1,4 @@
-"""Check a GPU in a few minutes: predictions, numbers and times of the zoo there.
+"""Check a GPU: predictions, numbers and times of the zoo there, as far as a few minutes allow.
 
 For each model: a profile, schedules at the unplanned peak, halfway down and at the smallest limit, each
 trained for real beside the unplanned step; numbers compared bit by bit; the reserved peak beside the
@@ -8,8 +8,9 @@ it is rehearsed on a machine without a GPU.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,16 +19,17 @@ import msgspec
 import pandas as pd
 import torch
 import typer
-from torch import nn
 
 import rematopt
-from experiments.numbers import numbers_of_step, same
+from experiments.autocast import CASTS, Autocast
+from experiments.networks import LARGE, SMALL
+from experiments.numbers import numbers_by, same
+from experiments.steps import seconds_of_step
 from rematopt.artefacts import make_folder, write_atomically
 from rematopt.comparison import Comparison
 from rematopt.console import exit_codes, note, percent, print_facts, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.front import pareto
-from rematopt.model import device_of
 from rematopt.profile import Profile
 from rematopt.reserved import reserved_of
 from rematopt.schedule import Schedule
@@ -37,49 +39,8 @@ from rematopt.zoo import MODELS
 
 LIMITS = ("100%", "min+50%", "min")
 
-SMALL: dict[str, dict[str, Any]] = {
-    "mlp": {"batch": 512, "width": 32, "depth": 2},
-    "gpt2": {"layers": 1, "width": 32, "heads": 2, "sequence": 32},
-    "resnet50": {"batch": 2, "resolution": 32, "width": 4},
-    "unet": {"batch": 1, "resolution": 32, "width": 4, "depth": 2},
-    "llama": {"layers": 1, "width": 32, "heads": 2, "hidden": 64, "sequence": 32},
-}
-"""Sizes for a rehearsal."""
-
-LARGE: dict[str, dict[str, Any]] = {
-    "mlp": {"batch": 65536, "width": 1024},
-    "gpt2": {"layers": 8, "width": 768, "heads": 12, "batch": 8, "sequence": 512, "vocabulary": 50257},
-    "resnet50": {"batch": 64, "resolution": 224, "width": 64},
-    "unet": {"batch": 16, "resolution": 256, "width": 32},
-    "llama": {"layers": 6, "width": 1024, "heads": 16, "hidden": 2816, "batch": 4, "sequence": 1024},
-    "vit": {"layers": 8, "width": 384, "heads": 6, "batch": 32, "resolution": 224, "patch": 16},
-}
-"""Sizes that keep a GPU busy; models that are not named have those of the zoo."""
-
 ORDER = ("gpt2", "resnet50", "gpt2:bf16", "unet", "mlp", "llama", "vit")
-"""Models, the most telling first; ``:bf16`` and ``:fp16`` run under autocast."""
-
-
-class Autocast(nn.Module):
-    """A model under autocast.
-
-    Parameters
-    ----------
-    model : nn.Module
-        What to run.
-    dtype : torch.dtype
-        What to cast to.
-    """
-
-    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.model = model
-        self.dtype = dtype
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the output of the model."""
-        with torch.autocast(next(self.model.parameters()).device.type, dtype=self.dtype):
-            return self.model(*args, **kwargs)
+"""Models, the most telling first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +85,10 @@ def make_run(name: str, settings: Settings) -> Run:
     base, _, cast = name.partition(":")
     sizes = (SMALL if settings.small else LARGE).get(base, {})
     run = prepare(f"zoo:{base}", sizes, optimizer="none", device=settings.device)
-    if not cast:
+    dtype = CASTS[cast]
+    if dtype is None:
         return run
-    model = Autocast(run.model, {"bf16": torch.bfloat16, "fp16": torch.float16}[cast])
+    model = Autocast(run.model, dtype)
     return Run(model=model, optimizer=None, calls=run.calls, example=run.example)
 
 
@@ -141,30 +103,43 @@ def check(name: str, settings: Settings) -> list[dict[str, Any]]:
     profile_seconds = time.perf_counter() - started
     schedules = pareto(profile, LIMITS, time_limit=settings.time_limit, progress=False).schedules[::-1]
     runs = compare(make, [unplanned_schedule(make()), *schedules], steps=settings.steps)[1:]
-    reference = make()
-    reference.model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
-    wanted = numbers_of_step(reference, 0).tensors
+    wanted = _step_on_cpu(make(), "same kernels")
     records = []
     for schedule, run in zip(schedules, runs, strict=True):
-        planned = make()
-        rematopt.apply(planned.model, schedule, on_mismatch="error")
         record = _record(name, profile, schedule, run)
-        record["identical"] = same(numbers_of_step(planned, 0).tensors, wanted)
-        record["measured_reserved_bytes"] = measured_reserved(planned)
+        record["identical"] = same(_step_on_cpu(make(), schedule), wanted)
+        record["measured_reserved_bytes"] = measured_reserved(make, schedule, settings.device)
         records.append(record | {"profile_seconds": profile_seconds})
     return records
 
 
-def measured_reserved(run: Run) -> int | None:
-    """Reserved peak of a step that begins with an empty cache; None where there is no such counter."""
-    device = device_of(run.model, *run.example)
-    if device.type != "cuda":
+def _step_on_cpu(run: Run, how: Schedule | str) -> list[torch.Tensor]:
+    """What one step computes, kept where it takes no memory of the GPU."""
+    return [tensor.cpu() for tensor in numbers_by(run, how, 0).tensors]
+
+
+def measured_reserved(make: Callable[[], Run], schedule: Schedule, device: str) -> int | None:
+    """Bytes that the allocator reserves for a model and its step by a schedule; None where there is no such counter.
+
+    The model is built anew with an empty cache, and nothing else of this check is on the device then.
+    """
+    if not device.startswith("cuda"):
         return None
-    run.model.zero_grad(set_to_none=True)
-    torch.cuda.empty_cache()
+    torch.compiler.reset()  # compiled calls hold on to their models
+    before = _reserved_without_cache(device)
+    run = make()
+    rematopt.apply(run.model, schedule, on_mismatch="error")
+    seconds_of_step(run)
+    _reserved_without_cache(device)
     torch.cuda.reset_peak_memory_stats(device)
-    numbers_of_step(run, 0)
-    return torch.cuda.max_memory_reserved(device)
+    seconds_of_step(run)
+    return torch.cuda.max_memory_reserved(device) - before
+
+
+def _reserved_without_cache(device: str) -> int:
+    gc.collect()
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(device)
 
 
 def _record(name: str, profile: Profile, schedule: Schedule, run: Comparison) -> dict[str, Any]:
@@ -201,7 +176,9 @@ def records_of(names: Sequence[str], settings: Settings) -> Iterator[list[dict[s
 
 def main(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for gpu_check.json and gpu_check.csv.")],
-    models: Annotated[str, typer.Option(help="Names, separated by commas; NAME:bf16 for autocast.")] = ",".join(ORDER),
+    models: Annotated[
+        str, typer.Option(help="Names, separated by commas; NAME:bf16 or NAME:fp16 for autocast.")
+    ] = ",".join(ORDER),
     device: Annotated[str, typer.Option(help="Where to run; cpu to rehearse.")] = "cuda",
     small: Annotated[bool, typer.Option("--small", help="Tiny sizes.")] = False,
     steps: Annotated[int, typer.Option(min=2, help="Training steps of each run.")] = 6,
@@ -211,9 +188,7 @@ def main(
 ) -> None:
     """Check predictions, numbers and times on a GPU; exit code 1 if a limit is broken or numbers differ."""
     check_device(device)
-    names = models.split(",")
-    if unknown := [name for name in names if name.partition(":")[0] not in MODELS]:
-        raise InvalidInputError(f"the zoo has no {unknown[0]!r}; it has {', '.join(MODELS)}")
+    names = _known(models.split(","))
     folder = make_folder(output)
     settings = Settings(device=device, small=small, steps=steps, time_limit=time_limit, minutes=minutes)
     records = [record for found in records_of(names, settings) for record in found]
@@ -226,6 +201,16 @@ def main(
         print_facts("", {"files": f"{folder}/gpu_check.json, {folder}/gpu_check.csv"})
     if not all(record["identical"] and record["measured_peak_bytes"] <= record["limit_bytes"] for record in records):
         raise typer.Exit(1)
+
+
+def _known(names: list[str]) -> list[str]:
+    for name in names:
+        base, _, cast = name.partition(":")
+        if base not in MODELS or cast not in CASTS:
+            raise InvalidInputError(
+                f"{name!r} is unknown; expected one of {', '.join(MODELS)}, for autocast with :bf16 or :fp16 behind it"
+            )
+    return names
 
 
 def _row(record: dict[str, Any]) -> dict[str, str]:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from rematopt.model import device_of, random_states_restored, run_backward
+import rematopt
+from rematopt.model import device_of, random_state, random_states_restored, run_backward
+from rematopt.schedule import Schedule
 from rematopt.training import Run
 
 CLOSE = 1e-3
@@ -47,7 +50,7 @@ def numbers_of_step(run: Run, seed: int, *, micro_batches: int = 1) -> Numbers:
         for _ in range(micro_batches):
             output = run.model(*args, **kwargs)
             run_backward(output)
-        state = random_state(run)
+        state = random_state(device_of(run.model, args, kwargs))
     return Numbers(
         outputs=tuple(leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)),
         gradients=tuple(p.grad.clone() for p in run.model.parameters() if p.grad is not None),
@@ -55,10 +58,27 @@ def numbers_of_step(run: Run, seed: int, *, micro_batches: int = 1) -> Numbers:
     )
 
 
-def random_state(run: Run) -> tuple[torch.Tensor, ...]:
-    """State of the CPU's generator, and of the GPU's where the run is on one."""
-    device = device_of(run.model, *run.example)
-    return (torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []))
+def numbers_by(run: Run, how: Schedule | str, seed: int, *, micro_batches: int = 1) -> Numbers:
+    """Run one training step in a certain way.
+
+    Parameters
+    ----------
+    run : Run
+        A fresh one; it is used up.
+    how : Schedule or str
+        A schedule; ``plain`` for eager PyTorch; ``same kernels`` for the model as PyTorch's own
+        ``aot_eager`` runs it, whose ops are those that a schedule replays.
+    seed : int
+        Seed of the random numbers.
+    micro_batches : int
+        Forward and backward passes whose gradients are accumulated.
+    """
+    model: nn.Module = run.model
+    if isinstance(how, Schedule):
+        rematopt.apply(model, how, on_mismatch="error")
+    elif how == "same kernels":
+        model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
+    return numbers_of_step(run, seed, micro_batches=micro_batches)
 
 
 def same(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> bool:

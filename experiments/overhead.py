@@ -7,17 +7,15 @@ step by step in turns. Run as ``python -m experiments.overhead``.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import torch
 import typer
 
 import rematopt
+from experiments.steps import seconds_of_step
 from rematopt.console import exit_codes, note, percent, print_json, print_table
-from rematopt.device import seconds_of
-from rematopt.model import device_of, run_backward
-from rematopt.training import Run, prepare, unplanned_schedule
+from rematopt.training import prepare, unplanned_schedule
 from rematopt.units import format_seconds
 
 WARM_UP = 2
@@ -29,12 +27,10 @@ def overhead(name: str, sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
     planned, reference = prepare(f"zoo:{name}", sizes), prepare(f"zoo:{name}", sizes)
     rematopt.apply(planned.model, unplanned_schedule(planned), on_mismatch="error")
     reference.model.compile(backend="aot_eager", fullgraph=True, dynamic=False)
-    device = device_of(planned.model, *planned.example)
-    steps = [_step(planned), _step(reference)]
     times: list[list[float]] = []
     for round_ in range(WARM_UP + rounds):
         # Whoever runs second finds warmer caches, so the order alternates.
-        pair = [seconds_of(step, device) for step in steps[:: 1 if round_ % 2 else -1]]
+        pair = [seconds_of_step(run) for run in (planned, reference)[:: 1 if round_ % 2 else -1]]
         times.append(pair[:: 1 if round_ % 2 else -1])
     timed = times[WARM_UP:]
     return {
@@ -44,16 +40,6 @@ def overhead(name: str, sizes: dict[str, Any], rounds: int) -> dict[str, Any]:
         "aot_eager_seconds": statistics.median(other for _, other in timed),
         "overhead": statistics.median(own / other for own, other in timed) - 1,
     }
-
-
-def _step(run: Run) -> Callable[[], None]:
-    args, kwargs = run.example
-
-    def step() -> None:
-        run.model.zero_grad(set_to_none=True)
-        run_backward(run.model(*args, **kwargs))
-
-    return step
 
 
 def main(

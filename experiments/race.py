@@ -11,9 +11,8 @@ import rematopt
 from experiments.flops import flops_of
 from experiments.methods import PLAIN, Method, Planned
 from experiments.numbers import Numbers, gradient_error, numbers_of_step, same, verdict
-from rematopt.device import seconds_of
+from experiments.steps import seconds_of_step, step_of
 from rematopt.executor import Measurement
-from rematopt.model import device_of, run_backward
 from rematopt.progress import counted
 from rematopt.schedule import Schedule
 from rematopt.training import Run
@@ -54,9 +53,7 @@ class Racer:
 
     def time_step(self) -> None:
         """Run and time one more step."""
-        device = device_of(self.run.model, *self.run.example)
-        self.seconds.append(seconds_of(_step(self.run), device))
-        self.run.model.zero_grad(set_to_none=True)
+        self.seconds.append(seconds_of_step(self.run))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +99,7 @@ class Race:
         method.prepare(run.model, setting)
         numbers = numbers_of_step(run, self._seed)
         run.model.zero_grad(set_to_none=True)
-        flops = flops_of(_step(run))
+        flops = flops_of(step_of(run))
         args, kwargs = run.example
         return Racer(
             method=method.name,
@@ -140,15 +137,6 @@ class Race:
                 "setting": failure.setting,
                 "error": failure.error,
             }
-
-
-def _step(run: Run) -> Callable[[], None]:
-    args, kwargs = run.example
-
-    def step() -> None:
-        run_backward(run.model(*args, **kwargs))
-
-    return step
 
 
 def _record(racer: Racer, plain: Racer, references: Sequence[Numbers]) -> Record:

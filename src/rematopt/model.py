@@ -30,6 +30,18 @@ def random_states_restored() -> Iterator[None]:
         np.random.set_state(numpy)  # noqa: NPY002
 
 
+def random_state(device: torch.device) -> tuple[torch.Tensor, ...]:
+    """State of the CPU's generator, and of the device's own where it has one."""
+    return (torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []))
+
+
+def set_random_state(state: tuple[torch.Tensor, ...], device: torch.device) -> None:
+    """Put back what :func:`random_state` returned for the device."""
+    torch.set_rng_state(state[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state[1], device)
+
+
 def device_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     """Where the step runs: the device that holds most bytes of parameters, buffers and tensor arguments."""
     sizes: Counter[torch.device] = Counter()

@@ -20,7 +20,7 @@ from rematopt.device import seconds_of
 from rematopt.errors import InvalidInputError
 from rematopt.factory import make_example
 from rematopt.front import without_limit
-from rematopt.model import device_of, loss_of, random_states_restored
+from rematopt.model import device_of, loss_of, random_state, random_states_restored, set_random_state
 from rematopt.plot_timeline import Curve
 from rematopt.profile import Profile
 from rematopt.profiler import Rates
@@ -250,7 +250,7 @@ class _Racer:
         self.seconds: list[float] = []
         with random_states_restored():
             torch.manual_seed(seed)
-            self.random_state = _random_state(self.device)
+            self.random_state = random_state(self.device)
         if schedule is not None:
             api.apply(run.model, schedule, on_mismatch="error")
 
@@ -259,11 +259,11 @@ class _Racer:
         losses: list[torch.Tensor] = []
         seconds = 0.0
         with random_states_restored():
-            _set_random_state(self.random_state, self.device)
+            set_random_state(self.random_state, self.device)
             for _ in range(self.micro_batches):
                 batch = next(self.run.calls)
                 seconds += seconds_of(partial(self._train, batch, losses), self.device)
-            self.random_state = _random_state(self.device)
+            self.random_state = random_state(self.device)
         self.seconds.append(seconds)
         self.losses.append(statistics.fmean(loss.item() for loss in losses))
         if self.run.optimizer is not None:
@@ -300,13 +300,3 @@ class _Racer:
             measured_ratio=statistics.median(ratios),
             losses=tuple(self.losses),
         )
-
-
-def _random_state(device: torch.device) -> tuple[torch.Tensor, torch.Tensor | None]:
-    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-
-
-def _set_random_state(state: tuple[torch.Tensor, torch.Tensor | None], device: torch.device) -> None:
-    torch.set_rng_state(state[0])
-    if state[1] is not None:
-        torch.cuda.set_rng_state(state[1], device)

@@ -65,6 +65,12 @@ def test_the_check_of_a_gpu_can_be_rehearsed(tmp_path: Path, capsys: pytest.Capt
     assert all(record["identical"] and record["predicted_reserved_bytes"] > 0 for record in records)
 
 
+@pytest.mark.parametrize("name", ["gpt3", "gpt2:fp8"])
+def test_unknown_models_and_casts_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=f"'{name}' is unknown"):
+        gpu_check.main(tmp_path, models=name, device="cpu")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_missing_gpu_is_named_with_the_rehearsal() -> None:
     with pytest.raises(InvalidInputError, match="--device cpu --small"):
