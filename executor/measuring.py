@@ -14,6 +14,7 @@ from rematopt.device import allocation_curve, allocations, seconds_of
 from rematopt.graph import StaticBytes
 from rematopt.model import device_of, random_states_restored, run_backward, static_bytes
 from rematopt.optimizer import Stepper, stepping_twin
+from rematopt.storage import tensors_in
 from rematopt.units import format_bytes, format_seconds
 
 
@@ -169,8 +170,7 @@ def _training(
 
 
 def _leaves(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    tensors = torch.utils._pytree.tree_leaves((args, kwargs))
-    inputs = [t for t in tensors if isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad]
+    inputs = [t for t in tensors_in((args, kwargs)) if t.is_leaf and t.requires_grad]
     return [*model.parameters(), *inputs]
 
 

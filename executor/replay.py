@@ -22,8 +22,9 @@ from rematopt.executor.random_state import replay_random, save_random_state
 from rematopt.graph import Recompute
 from rematopt.profiler.lowering import Lowered
 from rematopt.profiler.normalise import comes_again, recomputation
-from rematopt.profiler.operators import is_getitem, is_tangent, tensors
+from rematopt.profiler.operators import is_getitem, is_tangent
 from rematopt.schedule import Compute, Free, Step
+from rematopt.storage import tensors_in
 
 
 class Replay:
@@ -138,7 +139,7 @@ class Replay:
         """Where a random op runs: its generator is that device's, whatever the rest of the model runs on."""
         node = self._lowered.nodes[op]
         assert node is not None
-        return tensors(node.meta["val"])[0].device
+        return tensors_in(node.meta["val"])[0].device
 
     def _bind(self, into: Pass, op: int, node: Node, new: Node, fresh: Sequence[int]) -> None:
         """Make the results of a run the current values, except where an older copy is still alive."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
 import rematopt
 from rematopt.model import device_of, random_state, random_states_restored, run_backward
 from rematopt.schedule import Schedule
+from rematopt.storage import tensors_in
 from rematopt.training import Run
 
 CLOSE = 1e-3
@@ -52,7 +52,7 @@ def numbers_of_step(run: Run, seed: int, *, micro_batches: int = 1) -> Numbers:
             run_backward(output)
         state = random_state(device_of(run.model, args, kwargs))
     return Numbers(
-        outputs=tuple(leaf.detach() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)),
+        outputs=tuple(tensor.detach() for tensor in tensors_in(output)),
         gradients=tuple(p.grad.clone() for p in run.model.parameters() if p.grad is not None),
         state=(*(buffer.clone() for buffer in run.model.buffers()), *state),
     )

@@ -23,7 +23,7 @@ from experiments.methods import BASELINES, PLAIN, planned
 from experiments.networks import NETWORKS, Sizes
 from experiments.plot_methods import plot_methods
 from experiments.race import Race
-from experiments.side_by_side import OURS, by_method, undominated_share
+from experiments.side_by_side import OURS, by_method, undominated_share, usable
 from rematopt.artefacts import make_folder, write_atomically
 from rematopt.console import exit_codes, note, percent, print_json, print_table
 from rematopt.errors import InvalidInputError
@@ -162,10 +162,10 @@ def summary_rows(records: Iterable[Record]) -> list[dict[str, str]]:
     ]
 
 
-def verdict(records: Sequence[Record]) -> str:
+def conclusion(records: Sequence[Record]) -> str:
     """Return in one line how many of our settings no other method dominates."""
     by_time, by_flops = undominated_share(records), undominated_share(records, "recomputed_flops")
-    count = sum(record["method"] == OURS for record in records)
+    count = sum(record["method"] == OURS for record in usable(records))
     return (
         f"rematopt is dominated by no other method in {percent(by_time, digits=0)} of {count} settings by time, "
         f"in {percent(by_flops, digits=0)} by operations"
@@ -208,7 +208,7 @@ def main(
         return
     print_table("Methods side by side; times as multiples of the plain step", rows(records))
     print_table("\nrematopt beside each method, medians over its settings", summary_rows(records))
-    print(verdict(records))
+    print(conclusion(records))
 
 
 def _known(names: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from experiments.pareto import summary_rows, verdict
+from experiments.pareto import conclusion, summary_rows
 from experiments.plot_methods import plot_methods
 from rematopt.artefacts import write_atomically
 from rematopt.console import exit_codes, note, right_aligned
@@ -67,7 +67,7 @@ def _text(records: Sequence[Record]) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
     return [
         markdown(summary_rows(records)),
-        f"In short: {verdict(records)}. Times and peaks are rematopt's as shares of the method's, "
+        f"In short: {conclusion(records)}. Times and peaks are rematopt's as shares of the method's, "
         "medians over its settings; operations run again are shares of the step's, rematopt's at no more memory.",
         f"Models: {', '.join(models)}. Device: {first['device']}; {versions}.",
     ]

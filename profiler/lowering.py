@@ -35,11 +35,11 @@ from rematopt.profiler.operators import (
     is_random,
     recompute_rule,
     target_name,
-    tensors,
 )
 from rematopt.profiler.refresh import refresh
 from rematopt.profiler.roles import Roles
 from rematopt.profiler.storages import Storages, storage_bytes, storage_key
+from rematopt.storage import tensors_in
 
 RANDOM_STATE_BYTES = {"cpu": 5056}
 """Size of a saved generator state; on CUDA it is saved in host memory."""
@@ -124,7 +124,7 @@ class _Builder:
         That of a scalar is the loss's own, which the caller holds; a loss computed outside the model
         is allowed for where there is none. The others are dropped at their last use.
         """
-        found = [tensor for node in placeholders for tensor in tensors(node.meta.get("val"))]
+        found = [tensor for node in placeholders for tensor in tensors_in(node.meta.get("val"))]
         new = {storage_key(tensor): tensor for tensor in found}
         outputs = [self.add_data(t, Kind.TANGENT if t.numel() == 1 else Kind.TEMPORARY) for t in new.values()]
         if all(t.numel() != 1 for t in new.values()):
@@ -201,7 +201,7 @@ class _Builder:
     def mark(self, nodes: Iterable[Node], kind: Kind) -> None:
         """Give the storages behind ``nodes`` a kind that keeps them."""
         for node in nodes:
-            for tensor in tensors(node.meta.get("val")):
+            for tensor in tensors_in(node.meta.get("val")):
                 d = self.data_at.get(storage_key(tensor))
                 if d is not None and not self.data[d].kept:
                     self.data[d] = replace(self.data[d], kind=kind)
@@ -278,7 +278,7 @@ def lower(joint: JointGraph, *, signature: Signature | None = None) -> Lowered:
 
 
 def _primal_bytes(roles: Roles) -> int:
-    found = {storage_key(t): storage_bytes(t) for p in roles.primals for t in tensors(p.meta.get("val"))}
+    found = {storage_key(t): storage_bytes(t) for p in roles.primals for t in tensors_in(p.meta.get("val"))}
     return sum(found.values())
 
 
@@ -323,7 +323,7 @@ def _values(builder: _Builder, nodes: Iterable[Node]) -> tuple[dict[Node, int], 
     for node in nodes:
         _refuse_unsupported(node)
         value = node.meta.get("val")
-        found = tensors(value)
+        found = tensors_in(value)
         d = builder.data_at.get(storage_key(found[0])) if found else None
         if d is None or node.op != "call_function":
             continue

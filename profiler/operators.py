@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
-from torch.utils._pytree import tree_leaves
+from torch.fx.node import map_arg
 
 from rematopt.graph import Recompute
+from rematopt.storage import tensors_in
 
 aten = torch.ops.aten
 
@@ -40,9 +41,10 @@ PURE_NAMESPACES = frozenset({"aten", "prims"})
 _ATTENTION_WITH_DROPOUT = "_scaled_dot_product"
 
 
-def tensors(value: Any) -> list[torch.Tensor]:
-    """All tensors in a (nested) value, in order."""
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+def stand_ins(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a node, stand-in tensors in place of nodes."""
+    found: tuple[tuple[Any, ...], dict[str, Any]] = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    return found
 
 
 def is_tangent(node: Node) -> bool:
@@ -101,7 +103,7 @@ def recompute_rule(node: Node) -> Recompute:
         return Recompute.NEVER
     if target.namespace not in PURE_NAMESPACES or is_mutation(node) or target in ROUTING:
         return Recompute.NEVER
-    if not tensors(node.meta.get("val")):
+    if not tensors_in(node.meta.get("val")):
         return Recompute.NEVER
     if is_random(node):
         return Recompute.NEVER if argument(node, "generator", None) is not None else Recompute.RANDOM

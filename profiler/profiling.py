@@ -20,11 +20,11 @@ from rematopt.optimizer import optimizer_bytes
 from rematopt.profile import Profile, Timing
 from rematopt.profiler.capture import capture
 from rematopt.profiler.lowering import Lowered, lower
-from rematopt.profiler.operators import tensors
 from rematopt.profiler.rates import Rates, rates_of
 from rematopt.profiler.roofline import flops_of, local_rates, seconds_at
 from rematopt.profiler.stopwatch import Progress, op_costs
 from rematopt.profiler.surroundings import surrounded
+from rematopt.storage import tensors_in
 
 MEASURED = "measured"
 ROOFLINE = "roofline"
@@ -122,7 +122,7 @@ def _is_fake(model: torch.nn.Module) -> bool:
 
 def _local_rates(lowered: Lowered) -> Rates:
     nodes = [n for n in lowered.nodes if n is not None]
-    found = {t.dtype for n in nodes for t in tensors(n.meta.get("val")) if t.dtype.is_floating_point}
+    found = {t.dtype for n in nodes for t in tensors_in(n.meta.get("val")) if t.dtype.is_floating_point}
     dtypes = {str(dtype).removeprefix("torch.") for dtype in found if dtype.itemsize > 1}
     with _disable_current_modes():
         return local_rates(lowered.device, dtypes, describe(lowered.device))

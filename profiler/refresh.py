@@ -15,10 +15,10 @@ from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import disable_fake_tensor_cache
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
-from rematopt.profiler.operators import is_getitem, tensors
+from rematopt.profiler.operators import is_getitem, stand_ins
 from rematopt.profiler.storages import Storages
+from rematopt.storage import tensors_in
 
 
 def refresh(module: GraphModule) -> None:
@@ -48,11 +48,11 @@ def _shares(node: Node, storages: Storages) -> bool:
     """Whether all that the node returns is part of something older."""
     if node.op != "call_function":
         return False
-    return is_getitem(node) or (bool(tensors(node.meta.get("val"))) and not storages.new_results(node))
+    return is_getitem(node) or (bool(tensors_in(node.meta.get("val"))) and not storages.new_results(node))
 
 
 def _result(node: Node) -> Any:
-    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    args, kwargs = stand_ins(node)
     return node.target(*args, **kwargs)  # type: ignore[operator]
 
 

@@ -12,8 +12,9 @@ from torch.fx import Node
 from rematopt.errors import UnsupportedModelError
 from rematopt.graph import Phase
 from rematopt.profiler.capture import JointGraph
-from rematopt.profiler.operators import is_getitem, is_mutation, is_random, is_tangent, target_name, tensors
+from rematopt.profiler.operators import is_getitem, is_mutation, is_random, is_tangent, target_name
 from rematopt.profiler.storages import Storages, storage_key
+from rematopt.storage import tensors_in
 
 
 @dataclass
@@ -111,7 +112,7 @@ def is_effect(node: Node) -> bool:
     """Whether a node must run although nobody may read its results."""
     if is_getitem(node):
         return False
-    return is_mutation(node) or is_random(node) or not tensors(node.meta.get("val"))
+    return is_mutation(node) or is_random(node) or not tensors_in(node.meta.get("val"))
 
 
 def _is_view(node: Node, storages: Storages) -> bool:
@@ -120,7 +121,7 @@ def _is_view(node: Node, storages: Storages) -> bool:
     if is_getitem(node):
         source = node.args[0]
         return isinstance(source, Node) and _is_view(source, storages)
-    return bool(tensors(node.meta.get("val"))) and not is_mutation(node) and not storages.new_results(node)
+    return bool(tensors_in(node.meta.get("val"))) and not is_mutation(node) and not storages.new_results(node)
 
 
 def _needed(output: Node) -> set[Node]:
@@ -154,7 +155,7 @@ def _mutated(nodes: tuple[Node, ...], storages: Storages) -> frozenset[Node]:
 def _main_device(primals: tuple[Node, ...]) -> torch.device:
     size: dict[torch.device, int] = {}
     for node in primals:
-        for tensor in tensors(node.meta.get("val")):
+        for tensor in tensors_in(node.meta.get("val")):
             size[tensor.device] = size.get(tensor.device, 0) + tensor.untyped_storage().nbytes()
     return max(size, key=lambda device: size[device], default=torch.device("cpu"))
 
@@ -173,7 +174,7 @@ def _reads(nodes: Iterable[Node], views: frozenset[Node]) -> dict[Node, frozense
     """For each node the storages that reading it reads: its own, and what a view was cut by."""
     found: dict[Node, frozenset[int]] = {}
     for node in nodes:
-        own = frozenset(storage_key(t) for t in tensors(node.meta.get("val")))
+        own = frozenset(storage_key(t) for t in tensors_in(node.meta.get("val")))
         through = (found[a] for a in node.all_input_nodes) if node in views else ()
         found[node] = own.union(*through)
     return found

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
-from torch.fx.node import map_arg
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from rematopt.device import seconds_of
-from rematopt.profiler.operators import is_mutation, tensors
+from rematopt.profiler.operators import is_mutation, stand_ins
 from rematopt.profiler.rates import Rates
+from rematopt.storage import tensors_in
 
 aten = torch.ops.aten
 
@@ -35,7 +35,7 @@ _RUNS = 3
 
 def flops_of(node: Node) -> int:
     """Floating point operations of a node; see :func:`count_flops`."""
-    args, kwargs = _values(node)
+    args, kwargs = stand_ins(node)
     return count_flops(node.target, args, kwargs, node.meta.get("val"))
 
 
@@ -52,19 +52,13 @@ def count_flops(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], output:
 
 def bytes_of(node: Node) -> int:
     """Bytes that an op reads and writes: its tensor arguments, as far as they are read, and its results."""
-    results = sum(_extent(t) for t in tensors(node.meta.get("val")))
-    read = tensors(_values(node))
+    results = sum(_extent(t) for t in tensors_in(node.meta.get("val")))
+    read = tensors_in(stand_ins(node))
     if node.target in _LOOKUPS:
         return 2 * results + sum(_extent(t) for t in read[1:])
     if is_mutation(node):
         return sum(_extent(t) for t in read)
     return results + sum(_extent(t) for t in read)
-
-
-def _values(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a node, stand-in tensors in place of nodes."""
-    found: tuple[tuple[Any, ...], dict[str, Any]] = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
-    return found
 
 
 def _extent(tensor: torch.Tensor) -> int:
@@ -84,7 +78,7 @@ def seconds_at(node: Node, rates: Rates) -> float:
 
 
 def _product_dtype(node: Node) -> str:
-    found = next((t.dtype for t in tensors(_values(node)) if t.dtype.is_floating_point), torch.float32)
+    found = next((t.dtype for t in tensors_in(stand_ins(node)) if t.dtype.is_floating_point), torch.float32)
     return str(found).removeprefix("torch.")
 
 

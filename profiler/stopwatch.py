@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
-from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from rematopt.device import allocations, seconds_of
-from rematopt.profiler.operators import tensors
+from rematopt.profiler.operators import stand_ins
+from rematopt.storage import tensors_in
 
 _log = logging.getLogger(__name__)
 
@@ -114,8 +114,8 @@ def _example_call(node: Node) -> Callable[[], Any]:
 def _run_times(node: Node, device: torch.device) -> list[float]:
     """Times of one round; one run of each copy warms up."""
     calls = [_example_call(node)]
-    held = sum(t.untyped_storage().nbytes() for t in tensors(map_arg((node.args, node.kwargs), _value)))
-    held += sum(t.untyped_storage().nbytes() for t in tensors(_value(node)) if t.layout is torch.strided)
+    held = sum(t.untyped_storage().nbytes() for t in tensors_in(stand_ins(node)))
+    held += sum(t.untyped_storage().nbytes() for t in tensors_in(node.meta.get("val")) if t.layout is torch.strided)
     copies = ROTATED_BYTES.get(device.type, 0) // max(1, held)
     calls += [_example_call(node) for _ in range(min(MAX_COPIES, copies) - 1)]
     results = [call() for call in calls]
@@ -130,10 +130,6 @@ def _run_times(node: Node, device: torch.device) -> list[float]:
     return times
 
 
-def _value(node: Node) -> Any:
-    return node.meta.get("val")
-
-
 def op_key(node: Node) -> str:
     """Two nodes with the same key are the same work."""
 
@@ -142,14 +138,13 @@ def op_key(node: Node) -> str:
             return (str(value.dtype), str(value.device), tuple(value.shape), tuple(value.stride()))
         return value
 
-    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    args, kwargs = stand_ins(node)
     return f"{node.target} {tree_map(form, args)} {tree_map(form, kwargs)}"
 
 
 def _example_arguments(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Real arguments in the form of the node's fake ones."""
-    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
-    made: tuple[tuple[Any, ...], dict[str, Any]] = tree_map(_example, (args, kwargs))
+    made: tuple[tuple[Any, ...], dict[str, Any]] = tree_map(_example, stand_ins(node))
     return made
 
 

@@ -8,7 +8,8 @@ import torch
 from torch.fx import Graph, Node
 
 from rematopt.device import allocated_bytes
-from rematopt.profiler.operators import is_getitem, tensors
+from rematopt.profiler.operators import is_getitem
+from rematopt.storage import tensors_in
 
 
 def storage_key(tensor: torch.Tensor) -> int:
@@ -50,10 +51,10 @@ class Storages:
         found = cls()
         for node in graph.nodes:
             if node.op in ("placeholder", "get_attr"):
-                for tensor in tensors(node.meta.get("val")):
+                for tensor in tensors_in(node.meta.get("val")):
                     found.static.setdefault(storage_key(tensor), node)
             elif node.op == "call_function" and not is_getitem(node):
-                for position, tensor in enumerate(tensors(node.meta.get("val"))):
+                for position, tensor in enumerate(tensors_in(node.meta.get("val"))):
                     key = storage_key(tensor)
                     if key not in found.static:
                         found.allocated.setdefault(key, (node, position))
@@ -62,7 +63,7 @@ class Storages:
     def new_results(self, node: Node) -> list[torch.Tensor]:
         """The results of ``node`` that it allocates itself, one tensor a storage."""
         own: dict[int, torch.Tensor] = {}
-        for tensor in tensors(node.meta.get("val")):
+        for tensor in tensors_in(node.meta.get("val")):
             key = storage_key(tensor)
             if key in self.allocated and self.allocated[key][0] is node:
                 own.setdefault(key, tensor)
