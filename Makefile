@@ -19,7 +19,7 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Half an hour on two cores: the comparison with other methods, and the README's figure and table of it.
+# Takes long, on a machine that does nothing else: the comparison with other methods, and the README's figure and table of it.
 experiments: $(INSTALLED)
 	$(BIN)/python -m experiments.pareto -o out/experiments
 	$(BIN)/python -m experiments.publish out/experiments

@@ -44,7 +44,7 @@ Sizes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to this file.")]
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="adamw, adam, sgd or none; its state and step count.")]
-Accumulate = Annotated[bool, typer.Option("--accumulate", help="Gradients of a micro-batch before are there.")]
+Accumulate = Annotated[bool, typer.Option("--accumulate", help="Plan for gradients added to those of a micro-batch.")]
 StrategyName = Annotated[str, typer.Option("--strategy", help="How to solve; `auto` picks.")]
 TimeLimit = Annotated[float, typer.Option("--time-limit", min=0.0, help="Seconds for each solve.")]
 Gap = Annotated[float, typer.Option("--gap", min=0.0, help="Stop when this close to the bound (share of the step).")]

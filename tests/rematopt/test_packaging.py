@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -30,6 +31,14 @@ def test_every_package_is_listed() -> None:
     }
     listed = configuration()["tool"]["setuptools"]["packages"]  # type: ignore[index]
     assert set(listed) == found
+
+
+def test_every_direct_dependency_is_pinned() -> None:
+    project = configuration()["project"]
+    extras = project["optional-dependencies"].values()  # type: ignore[index]
+    direct = [line for lines in (project["dependencies"], *extras) for line in lines]  # type: ignore[index]
+    pinned = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert {re.split(r"[\[>]", line)[0].lower() for line in direct} - {"rematopt"} <= pinned
 
 
 @pytest.mark.parametrize("name", ["solver", "profiler", "executor"])
