@@ -13,7 +13,7 @@ from torch import nn
 
 from rematopt.executor import apply, measure
 from rematopt.graph import Kind
-from rematopt.profiler import lowering, profile, profiling, roles, stopwatch, storages, trace
+from rematopt.profiler import builder, lowering, profile, profiling, roles, stopwatch, storages, trace
 from rematopt.solver.result import unplanned
 from tests.executor.schedules import schedule_of
 
@@ -88,19 +88,19 @@ def views_with_bytes_of_their_own(patch: pytest.MonkeyPatch) -> None:
     def by_form(tensor: torch.Tensor) -> int:
         return hash((original(tensor), tensor.shape, tensor.stride()))
 
-    for module in (storages, lowering, roles):
+    for module in (storages, builder, lowering, roles):
         patch.setattr(module, "storage_key", by_form)
 
 
 def results_without_bytes(patch: pytest.MonkeyPatch) -> None:
-    original = lowering.storage_bytes
-    patch.setattr(lowering, "storage_bytes", lambda t: 0 if t.shape == (4, 16, 32, 32) else original(t))
+    original = builder.storage_bytes
+    patch.setattr(builder, "storage_bytes", lambda t: 0 if t.shape == (4, 16, 32, 32) else original(t))
 
 
 def forgotten(kind: Kind) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
-        original = lowering._Builder.mark
-        patch.setattr(lowering._Builder, "mark", lambda self, nodes, k: None if k is kind else original(self, nodes, k))
+        original = builder.Builder.mark
+        patch.setattr(builder.Builder, "mark", lambda self, nodes, k: None if k is kind else original(self, nodes, k))
 
     return mutate
 
