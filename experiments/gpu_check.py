@@ -33,7 +33,8 @@ from rematopt.front import pareto
 from rematopt.profile import Profile
 from rematopt.reserved import reserved_of
 from rematopt.schedule import Schedule
-from rematopt.training import Run, compare, prepare, profile_run, unplanned_schedule
+from rematopt.training import Run, prepare, profile_run, unplanned_schedule
+from rematopt.turns import compare
 from rematopt.units import format_bytes, format_seconds
 from rematopt.zoo import MODELS
 

@@ -158,7 +158,8 @@ def train(
     json: AsJson = False,
 ) -> None:
     """Train by a schedule on the factory's batch; compare with the plain model and the unplanned step."""
-    from rematopt.training import Run, compare, prepare, unplanned_schedule
+    from rematopt.training import Run, prepare, unplanned_schedule
+    from rematopt.turns import compare
 
     planned = load(schedule, Schedule)
     sizes = _sizes(set_)
@@ -200,7 +201,7 @@ def pareto(
     front = sweep(graph, wanted, strategy=strategy, time_limit=time_limit, gap=gap, jobs=jobs)
     measured = []
     if measure is not None:
-        from rematopt.training import compare_each
+        from rematopt.turns import compare_each
 
         measured = compare_each(measure, _sizes(set_), front.schedules, optimizer=optimizer, device=device)
     if folder is not None:

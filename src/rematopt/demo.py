@@ -21,7 +21,8 @@ from rematopt.plot_style import finish
 from rematopt.plot_timeline import plot_timeline
 from rematopt.records import comparison_record, solve_record
 from rematopt.schedule import Schedule
-from rematopt.training import Call, Run, compare, make_optimizer, profile_run
+from rematopt.training import Call, Run, make_optimizer, profile_run
+from rematopt.turns import compare
 from rematopt.units import format_bytes
 from rematopt.zoo import gpt2
 

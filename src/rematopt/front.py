@@ -158,10 +158,12 @@ def pareto(
     Raises
     ------
     InvalidInputError
-        If a limit cannot be read, there are none, or fewer than two are to be spread.
+        If a limit cannot be read, there are none, fewer than two are to be spread, or ``jobs`` is 0.
     """
     from joblib import Parallel, delayed
 
+    if jobs == 0:
+        raise InvalidInputError("jobs=0: give the number of limits to solve at the same time, or -1 for one a CPU")
     graph = profile.graph if isinstance(profile, Profile) else profile
     sweep = _Sweep(graph=graph, strategy=strategy, time_limit=time_limit, gap=gap)
     baselines = tuple(without_limit(graph, name) for name in BASELINES)

@@ -74,6 +74,8 @@ def show_schedule(schedule: Schedule) -> None:
     if schedule.smallest_limit_bytes is not None:
         facts["smallest limit known"] = format_bytes(schedule.smallest_limit_bytes)
     print_facts(f"Schedule for {schedule.signature.model or 'a graph'}", facts)
+    if is_estimate(schedule.timing):
+        note("workspaces of ops count as 0 where times are estimated: a real step may need more than this peak")
 
 
 def show_comparison(comparison: Comparison, *, identical: bool) -> None:
@@ -103,6 +105,8 @@ def show_max_batch(question: Question, plain: Largest, ours: Largest) -> None:
         facts["extra time"] = f"{percent(schedule.overhead, sign=True)} of the step (predicted)"
         facts["peak"] = f"{format_bytes(schedule.peak_bytes)} predicted, {_size(ours.measured_peak_bytes)} measured"
     print_facts(f"Largest batch of {question.factory}", facts)
+    if (ours.measured_peak_bytes or 0) > question.limit_bytes:
+        note("the measured peak EXCEEDS the limit; try a smaller limit")
 
 
 def front_rows(front: Front, measured: Sequence[Comparison] = ()) -> list[dict[str, str]]:

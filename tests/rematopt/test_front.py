@@ -99,6 +99,11 @@ def test_unusable_limits(profile: Profile, limits: int | list[str]) -> None:
         pareto(profile, limits=limits, jobs=1)
 
 
+def test_no_process_at_all_is_refused(profile: Profile) -> None:
+    with pytest.raises(InvalidInputError, match="jobs=0"):
+        pareto(profile, limits=2, jobs=0)
+
+
 def test_processes_give_the_same_front(profile: Profile) -> None:
     limits = ["95%", "85%", "75%"]
     alone, parallel = (pareto(profile, limits, strategy="greedy", jobs=jobs) for jobs in (1, 2))

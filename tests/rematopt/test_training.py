@@ -15,7 +15,8 @@ from rematopt.errors import InvalidInputError
 from rematopt.profile import Profile
 from rematopt.schedule import Schedule
 from rematopt.solver import solve
-from rematopt.training import Run, compare, prepare, profile_run, unplanned_schedule
+from rematopt.training import Run, prepare, profile_run, unplanned_schedule
+from rematopt.turns import compare
 from rematopt.views import show_demo
 
 SIZES = {"batch": 64, "width": 32, "depth": 2}

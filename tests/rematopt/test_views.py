@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rematopt.comparison import Comparison
 from rematopt.front import pareto
 from rematopt.profile import Profile
-from rematopt.views import show_comparison, show_front, show_profile
+from rematopt.solver import solve
+from rematopt.views import show_comparison, show_front, show_profile, show_schedule
 
 
 def comparison(limit_bytes: int) -> Comparison:
@@ -32,6 +35,12 @@ def test_profile(profile: Profile, capsys: pytest.CaptureFixture[str]) -> None:
         "  unplanned peak  662 B",
         "  static memory   50 B (parameters 50 B)",
     ]
+
+
+def test_a_schedule_by_estimates_says_what_is_unknown(profile: Profile, capsys: pytest.CaptureFixture[str]) -> None:
+    for timing, said in (("measured", False), ("roofline: NVIDIA T4", True)):
+        show_schedule(solve(replace(profile.graph, timing=timing), "100%", time_limit=1))
+        assert ("may need more" in capsys.readouterr().err) is said
 
 
 @pytest.mark.parametrize(("identical", "verdict"), [(True, "identical at every step"), (False, "NOT identical")])
