@@ -7,21 +7,20 @@ Run as ``python -m experiments.max_batch``.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from experiments.networks import NETWORKS, Sizes
+from experiments.side_by_side import OURS
 from rematopt.console import exit_codes, note, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.max_batch import Question, Search
+from rematopt.records import Record
 from rematopt.solver.result import unplanned
 from rematopt.units import format_bytes
 
-Record = dict[str, Any]
-
 PLAIN = "store-all"
-OURS = "auto"
 BASELINES = ("chen-sqrt", "chen-greedy", "revolve")
 
 PUBLISHED: dict[str, tuple[float, float | None]] = {

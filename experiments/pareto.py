@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import pandas as pd
@@ -29,12 +29,11 @@ from rematopt.console import exit_codes, note, percent, print_json, print_table
 from rematopt.errors import InvalidInputError
 from rematopt.plot_style import finish
 from rematopt.profile import Profile
+from rematopt.records import Record
 from rematopt.solver.registry import STRATEGIES
 from rematopt.training import Run, prepare, profile_run
 from rematopt.units import SMALLEST, format_bytes
 from rematopt.zoo import MODELS
-
-Record = dict[str, Any]
 
 DEFAULT_METHODS = tuple(name for name in BASELINES if name != "inductor budget")
 HEURISTICS = ("chen-sqrt", "chen-greedy", "revolve", "chain", "lp-rounding")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 
 from experiments.side_by_side import OURS, dominates
 from rematopt.plot_style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, byte_unit, decorate, new_axes, signed_percent
-
-Record = dict[str, Any]
+from rematopt.records import Record
 
 _LIGHT = "#C4C4C4"
 _STYLES: dict[str, tuple[str, str]] = {

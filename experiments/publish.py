@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -19,8 +19,7 @@ from rematopt.artefacts import write_atomically
 from rematopt.console import exit_codes, note, right_aligned
 from rematopt.errors import ArtefactError
 from rematopt.plot_style import finish
-
-Record = dict[str, Any]
+from rematopt.records import Record
 
 BEGIN, END = "<!-- experiments: begin -->", "<!-- experiments: end -->"
 FIGURE_MODEL = "gpt2"
@@ -43,9 +42,12 @@ def publish(records: Sequence[Record], readme: Path, docs: Path, *, model: str =
     Raises
     ------
     ArtefactError
-        If the README lacks the marks, or there are no rows of the model.
+        If the README cannot be read or lacks the marks, or there are no rows of the model.
     """
-    text = readme.read_text(encoding="utf-8")
+    try:
+        text = readme.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArtefactError(f"cannot read {readme}: {error.strerror or error}") from error
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

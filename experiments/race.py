@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import rematopt
 from experiments.flops import flops_of
@@ -14,10 +13,9 @@ from experiments.numbers import Numbers, gradient_error, numbers_of_step, same, 
 from experiments.steps import seconds_of_step, step_of
 from rematopt.executor import Measurement
 from rematopt.progress import counted
+from rematopt.records import Record
 from rematopt.schedule import Schedule
 from rematopt.training import Run
-
-Record = dict[str, Any]
 
 
 @dataclass(kw_only=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-Record = dict[str, Any]
+from rematopt.records import Record
 
 OURS = "auto"
 """The method that the others are compared with."""
