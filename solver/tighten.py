@@ -19,7 +19,7 @@ from rematopt.solver.grid import Grid, grid_for
 from rematopt.solver.incremental import LinearProgram, Optimum
 from rematopt.solver.presolve import BOUND_SHARE, Reduction, negligible_data
 from rematopt.solver.problem import Problem
-from rematopt.solver.relaxation import Relaxation, relaxation
+from rematopt.solver.relaxation import NONE, Relaxation, relaxation
 from rematopt.solver.stages import staged
 
 NEARNESS = (1_000_000, 32, 16, 8, 4, 2)
@@ -179,8 +179,25 @@ def _first_grid(problem: Problem) -> Grid:
 
 
 def _refined(program: Relaxation, optimum: Optimum) -> Grid:
-    used = [(i, int(q)) for i, columns in program.runs.items() for q in np.flatnonzero(optimum.values[columns] > USED)]
-    return program.grid.refined(used, _hot_stages(program, optimum))
+    """The grid with periods split that the optimum makes use of: by runs or, where none is left, by what is dropped."""
+    hot = _hot_stages(program, optimum)
+    grid = program.grid.refined(_used(program, optimum), hot)
+    return grid if grid is not program.grid else grid.refined(_falling(program, optimum), hot)
+
+
+def _used(program: Relaxation, optimum: Optimum) -> list[tuple[int, int]]:
+    """Periods (op, index) in which ops run again."""
+    return [(i, int(q)) for i, columns in program.runs.items() for q in np.flatnonzero(optimum.values[columns] > USED)]
+
+
+def _falling(program: Relaxation, optimum: Optimum) -> list[tuple[int, int]]:
+    """Periods (op, index) in whose course the share of some result that is alive falls."""
+    found = []
+    for d, columns in program.alive.items():
+        shares = np.where(columns == NONE, 0.0, optimum.values[columns])
+        maker = program.grid.stages.graph.data[d].producer
+        found += [(maker, int(q)) for q in np.flatnonzero(shares[:-1] - shares[1:] > USED)]
+    return found
 
 
 def _hot_stages(program: Relaxation, optimum: Optimum) -> Sequence[int]:
