@@ -163,11 +163,6 @@ class Tightening:
         self._cuts = {cut: seen for cut, seen in self._cuts.items() if seen > self._rounds - MEMORY}
 
 
-def seconds_bound(problem: Problem, deadline: float) -> float:
-    """Seconds below which no staged schedule lies, as far as the search comes until ``deadline``."""
-    return Tightening(problem).run(deadline)
-
-
 def _first_grid(problem: Problem) -> Grid:
     keep = negligible_data(problem.graph, problem.limit_bytes, BOUND_SHARE)
     stages = staged(problem.graph, reduction=Reduction(keep=keep))

@@ -16,7 +16,7 @@ from rematopt.solver.problem import Problem
 from rematopt.solver.registry import create
 from rematopt.solver.result import unplanned
 from rematopt.solver.stages import staged
-from rematopt.solver.tighten import Tightening, seconds_bound
+from rematopt.solver.tighten import Tightening
 from tests.solver.networks import transformer
 from tests.solver.oracle import staged_optimum
 from tests.solver.random_graphs import graphs
@@ -63,7 +63,7 @@ def test_cuts_close_much_of_what_the_relaxation_leaves_open():
     search = Tightening(problem)
     search.step(soon())
     relaxed = search.bound - graph.seconds
-    further = seconds_bound(problem, soon()) - graph.seconds
+    further = search.run(soon()) - graph.seconds
     best = create("milp").solve(problem, 20.0).objective - graph.seconds
     assert relaxed < further <= best * (1 + 1e-9)
     assert best - further < 0.7 * (best - relaxed)
@@ -87,4 +87,4 @@ def test_periods_cover_every_stage_in_which_an_op_may_run_again(graph, near, hot
 
 def test_no_time_gives_the_unplanned_seconds():
     graph = Graph(ops=(Op(name="a", target="t", phase=Phase.FORWARD, seconds=2.0),), data=())
-    assert seconds_bound(Problem(graph=graph, limit_bytes=1), time.perf_counter()) == 2.0
+    assert Tightening(Problem(graph=graph, limit_bytes=1)).run(time.perf_counter()) == 2.0
