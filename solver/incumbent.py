@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Event, Thread
@@ -123,7 +124,6 @@ class Bounding:
         self._incumbent = incumbent
         self._deadline = deadline
         self._stop = Event()
-        self._failure: BaseException | None = None
         self._search = Tightening(incumbent.problem, self._stop.is_set)
         self._thread = Thread(target=self._run, name="rematopt-bound", daemon=True)
 
@@ -134,8 +134,6 @@ class Bounding:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        if self._failure is not None:
-            raise self._failure
 
     def settle(self, deadline: float) -> Tightening:
         """Let it go on until it is finished, the gap is reached, or ``deadline``; end it and return it."""
@@ -149,6 +147,7 @@ class Bounding:
         try:
             while not self._stop.is_set() and self._search.step(self._deadline):
                 self._incumbent.raise_bound(self._search.bound)
-            self._incumbent.raise_bound(self._search.bound)
-        except BaseException as failure:
-            self._failure = failure
+        except Exception as error:
+            # A schedule with a weaker bound is worth more than none.
+            warnings.warn(f"the bound stays at {self._search.bound} seconds: {error!r}", RuntimeWarning, stacklevel=2)
+        self._incumbent.raise_bound(self._search.bound)
