@@ -14,6 +14,9 @@ Integers = npt.NDArray[np.int32]
 
 INFINITY = float("inf")
 
+Row = tuple[Mapping[int, float], float]
+"""Entries by column, and an upper bound."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
@@ -48,19 +51,28 @@ class Model:
         """The linear relaxation."""
         return replace(self, integer=np.zeros_like(self.integer))
 
-    def with_rows(self, rows: Sequence[tuple[Mapping[int, float], float]]) -> Model:
-        """The model with further rows, each given by its entries and its upper bound."""
-        columns = [column for entries, _ in rows for column in entries]
-        values = [value for entries, _ in rows for value in entries.values()]
-        ends = np.cumsum([len(entries) for entries, _ in rows], dtype=np.int32) + len(self.entry_columns)
+    def with_rows(self, rows: Sequence[Row]) -> Model:
+        """The model with further rows."""
+        starts, columns, values, upper = flattened(rows)
         return replace(
             self,
             row_lower=np.append(self.row_lower, np.full(len(rows), -INFINITY)),
-            row_upper=np.append(self.row_upper, np.array([upper for _, upper in rows], dtype=np.float64)),
-            row_starts=np.append(self.row_starts, ends).astype(np.int32),
-            entry_columns=np.append(self.entry_columns, np.array(columns, dtype=np.int32)),
-            entry_values=np.append(self.entry_values, np.array(values, dtype=np.float64)),
+            row_upper=np.append(self.row_upper, upper),
+            row_starts=np.append(self.row_starts, starts[1:] + self.row_starts[-1]),
+            entry_columns=np.append(self.entry_columns, columns),
+            entry_values=np.append(self.entry_values, values),
         )
+
+
+def flattened(rows: Sequence[Row]) -> tuple[Integers, Integers, Floats, Floats]:
+    """Rows in compressed sparse form: starts (one more than rows), columns and values of the entries, upper bounds."""
+    lengths = [len(entries) for entries, _ in rows]
+    return (
+        np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
+        np.array([column for entries, _ in rows for column in entries], dtype=np.int32),
+        np.array([value for entries, _ in rows for value in entries.values()], dtype=np.float64),
+        np.array([upper for _, upper in rows], dtype=np.float64),
+    )
 
 
 class ModelBuilder:

@@ -58,6 +58,11 @@ class Cut:
     last: int
     read: bool
 
+    @property
+    def upper(self) -> float:
+        """Upper bound of its row, wherever it is written."""
+        return -1.0 if self.read else 0.0
+
     def row(self, program: Relaxation) -> tuple[dict[int, float], float]:
         """Entries and upper bound of the cut's row, in whatever periods the program has."""
         graph, grid = program.grid.stages.graph, program.grid
@@ -76,7 +81,7 @@ class Cut:
         begin, end = grid.at[maker][self.first], grid.at[maker][self.last]
         for column in program.runs[maker][begin : end + 1]:
             add(int(column), -1.0)
-        return entries, -1.0 if self.read else 0.0
+        return entries, self.upper
 
 
 def violated_cuts(program: Relaxation, values: Floats) -> list[Cut]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rematopt.graph import OPTIMIZER_STEP, Graph
 from rematopt.solver.drive import run
 from rematopt.solver.formulation import Goal, formulate
-from rematopt.solver.presolve import BOUND_SHARE, Reduction, negligible_data
+from rematopt.solver.presolve import reduce_for_bound
 from rematopt.solver.stages import recomputable_ops, staged
 from rematopt.units import format_bytes
 
@@ -83,7 +83,7 @@ def peak_floor(graph: Graph) -> Floor:
 def peak_bound(graph: Graph, reachable_bytes: int, deadline: float) -> int:
     """Peak bytes below which no staged schedule lies: the floor or the relaxation that minimises the peak."""
     floor = peak_floor(graph).bytes
-    reduction = Reduction(keep=negligible_data(graph, reachable_bytes, BOUND_SHARE))
+    reduction = reduce_for_bound(graph, reachable_bytes)
     form = formulate(staged(graph, reduction=reduction), reachable_bytes, goal=Goal.PEAK, optimistic=True)
     answer = run(form.model.relaxed(), deadline=deadline)
     if answer.interrupted:

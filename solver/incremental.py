@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rematopt.solver.arrays import Floats, Model
+from rematopt.solver.arrays import Floats, Model, Row, flattened
 from rematopt.solver.drive import Poll, run_interruptible
 
 
@@ -53,17 +53,13 @@ class LinearProgram:
         self._highs.setOptionValue("solver", "simplex")
         self._poll = poll
 
-    def add_rows(self, rows: Sequence[tuple[Mapping[int, float], float]]) -> None:
-        """Add rows, each given by its entries and its upper bound."""
+    def add_rows(self, rows: Sequence[Row]) -> None:
+        """Add rows."""
         if not rows:
             return
-        lengths = [len(entries) for entries, _ in rows]
-        columns = np.array([c for entries, _ in rows for c in entries], dtype=np.int32)
-        values = np.array([v for entries, _ in rows for v in entries.values()], dtype=np.float64)
-        starts = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int32)
+        starts, columns, values, upper = flattened(rows)
         lower = np.full(len(rows), -np.inf)
-        upper = np.array([bound for _, bound in rows], dtype=np.float64)
-        self._highs.addRows(len(rows), lower, upper, len(columns), starts, columns, values)
+        self._highs.addRows(len(rows), lower, upper, len(columns), starts[:-1], columns, values)
 
     def minimise(self, deadline: float) -> Optimum | None:
         """Solve until ``deadline`` (of ``time.perf_counter()``); None if that was too soon.

@@ -85,6 +85,11 @@ def fused_ops(graph: Graph, keep: frozenset[int]) -> dict[int, int]:
     return tied
 
 
+def reduce_for_bound(graph: Graph, limit_bytes: int) -> Reduction:
+    """What bounds may leave out: data that together hardly weigh anything, and that a bound then lets weigh nothing."""
+    return Reduction(keep=negligible_data(graph, limit_bytes, BOUND_SHARE))
+
+
 def reduce_for_speed(graph: Graph, limit_bytes: int) -> Reduction:
     """All reductions, for searches that need no proof."""
     keep = negligible_data(graph, limit_bytes)

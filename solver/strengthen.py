@@ -29,7 +29,7 @@ def _row(
     if not cut.read:
         terms.append((alive[cut.path[0], cut.last + 1], 1.0))
     entries: dict[int, float] = {}
-    upper = -1.0 if cut.read else 0.0
+    upper = cut.upper
     for expr, factor in terms:
         upper -= factor * expr.constant
         if expr.column is not None:

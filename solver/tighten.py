@@ -17,7 +17,7 @@ from rematopt.solver.availability import Cut, violated_cuts
 from rematopt.solver.drive import Poll, highs_available
 from rematopt.solver.grid import Grid, grid_for
 from rematopt.solver.incremental import LinearProgram, Optimum
-from rematopt.solver.presolve import BOUND_SHARE, Reduction, negligible_data
+from rematopt.solver.presolve import reduce_for_bound
 from rematopt.solver.problem import Problem
 from rematopt.solver.relaxation import NONE, Relaxation, relaxation
 from rematopt.solver.stages import staged
@@ -155,7 +155,7 @@ class Tightening:
         assert self._program is not None
         own = optimum.rows[len(self._program.model.row_lower) :]
         for cut, value in zip(self._cuts, own, strict=True):
-            if value > (-1.0 if cut.read else 0.0) - SLACK:
+            if value > cut.upper - SLACK:
                 self._cuts[cut] = self._rounds
 
     def _forget(self) -> None:
@@ -164,8 +164,7 @@ class Tightening:
 
 
 def _first_grid(problem: Problem) -> Grid:
-    keep = negligible_data(problem.graph, problem.limit_bytes, BOUND_SHARE)
-    stages = staged(problem.graph, reduction=Reduction(keep=keep))
+    stages = staged(problem.graph, reduction=reduce_for_bound(problem.graph, problem.limit_bytes))
     for near in NEARNESS:
         grid = grid_for(stages, near)
         if sum(map(len, grid.periods.values())) <= MOST_PERIODS:
